@@ -1,0 +1,377 @@
+"""One thread, one blocking connection, many callers: group commit.
+
+Every auto-commit call of an embedded engine goes through a `Runner`. Callers of one event loop
+turn are handed over together and share a transaction, so that a durable commit is paid once for
+all of them; each still returns only after that commit. What a caller may rely on:
+
+* one caller's error is never another's: after a failed statement and a confirmed rollback the
+  ops of the group run one by one;
+* a cancelled call that has not started never runs; one that has started runs to its end;
+* a commit that failed is an error that says so to all, and nothing is retried after it;
+* the wait for the database's lock is fair between processes and bounded by `busy_timeout`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from alkstore_core.errors import AlkstoreError, DatabaseError
+from alkstore_core.sql.op import Driver, Mode, Op, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from alkstore_core.sql.compile import Compiler
+
+T = TypeVar("T")
+
+GROUP_SECONDS = 0.02
+"""A group that has run this long commits; the rest of its ops wait for the next one."""
+
+STREAK_SECONDS = 0.05
+"""After so much back-to-back work the runner gives way to other processes."""
+
+RETRY_SECONDS = (0.0005, 0.003)
+"""How long to sleep before asking for a busy database again, drawn uniformly."""
+
+
+def retry_pause() -> float:
+    """Seconds until the next try for the lock; random, so that no process is always late."""
+    return random.uniform(*RETRY_SECONDS)  # noqa: S311 - spreads load, guards nothing
+
+
+class Cursor(Protocol):
+    """The part of a DBAPI cursor the runner uses."""
+
+    rowcount: int
+
+    def fetchall(self) -> list[Any]: ...  # noqa: D102 - DBAPI
+
+
+class Connection(Protocol):
+    """The part of a blocking DBAPI connection the runner uses; it is in autocommit mode."""
+
+    @property
+    def in_transaction(self) -> bool: ...  # noqa: D102 - DBAPI
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...  # noqa: D102 - DBAPI
+
+    def close(self) -> None: ...  # noqa: D102 - DBAPI
+
+
+class _Call:
+    """One op on its way through the runner."""
+
+    __slots__ = ("args", "deadline", "error", "future", "op", "urgent", "value")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        op: Callable[..., Op[Any]],
+        args: tuple[Any, ...],
+        deadline: float,
+        *,
+        urgent: bool,
+    ) -> None:
+        self.future = future
+        self.op = op
+        self.args = args
+        self.deadline = deadline
+        self.urgent = urgent
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class _GroupError(Exception):
+    """A statement of a group failed and the group was rolled back."""
+
+
+class Runner(Driver):
+    """Runs ops on a connection that only its thread touches."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        compiler: Compiler,
+        now: Callable[[], int],
+        *,
+        begin: str,
+        busy_timeout: float,
+        is_busy: Callable[[BaseException], bool],
+        describe: str,
+    ) -> None:
+        """Prepare; nothing is opened before `start`.
+
+        `begin` is the statement that begins a group, `describe` names the database in errors.
+        """
+        self._connect = connect
+        self._compile = compiler
+        self._now = now
+        self._begin = begin
+        self._busy_timeout = busy_timeout
+        self._is_busy = is_busy
+        self._describe = describe
+        self._handed: queue.SimpleQueue[list[_Call] | None] = queue.SimpleQueue()
+        self._gathered: list[_Call] = []
+        self._thread: threading.Thread | None = None
+        self._connection: Connection | None = None
+        self._streak_began = 0.0
+        self._last_end = 0.0
+
+    async def start(self) -> None:
+        """Connect in the runner's thread and begin to serve the running loop.
+
+        Raises:
+            DatabaseError: the connection could not be made.
+
+        """
+        self._loop = asyncio.get_running_loop()
+        started: asyncio.Future[None] = self._loop.create_future()
+        # A daemon: a program that forgets to close its store must still be able to end.
+        self._thread = threading.Thread(
+            target=self._serve, args=(started,), name="alkstore-runner", daemon=True
+        )
+        self._thread.start()
+        await started
+
+    def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> asyncio.Future[T]:
+        """Queue an op; the future ends when its transaction has."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._gathered:
+            # One hand-over per loop turn: what the other tasks of this turn add rides along.
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(
+            _Call(
+                future,
+                op,
+                args,
+                time.monotonic() + self._busy_timeout,
+                urgent=mode is Mode.URGENT,
+            )
+        )
+        return future
+
+    async def close(self) -> None:
+        """Finish every accepted op, close the connection, end the thread. Idempotent."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._hand_over()
+        self._handed.put(None)
+        joined = self._loop.run_in_executor(None, thread.join)
+        try:
+            await asyncio.shield(joined)
+        except asyncio.CancelledError:
+            await joined
+            raise
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            calls, self._gathered = self._gathered, []
+            self._handed.put(calls)
+
+    # -- the thread -----------------------------------------------------------------------
+
+    def _serve(self, started: asyncio.Future[None]) -> None:
+        try:
+            self._connection = self._connect()
+        except Exception as error:  # noqa: BLE001 - handed to whoever opens the store
+            self._post(_settle, started, None, error)
+            return
+        self._post(_settle, started, None, None)
+        waiting: list[_Call] = []
+        ending = False
+        while not (ending and not waiting):
+            ending = self._take(waiting) or ending
+            self._give_way()
+            waiting = self._run_group(waiting)
+            self._last_end = time.monotonic()
+        self._discard_connection()
+
+    def _take(self, waiting: list[_Call]) -> bool:
+        """Move what was handed over into `waiting`, urgent first; true when it was the end."""
+        ending = False
+        try:
+            calls = self._handed.get(block=not waiting)
+            while True:
+                if calls is None:
+                    ending = True
+                else:
+                    waiting.extend(calls)
+                calls = self._handed.get_nowait()
+        except queue.Empty:
+            pass
+        if any(call.urgent for call in waiting):
+            waiting.sort(key=lambda call: not call.urgent)
+        return ending
+
+    def _give_way(self) -> None:
+        """Leave the lock alone for a moment after a long streak: other processes wait for it."""
+        now = time.monotonic()
+        if now - self._last_end > RETRY_SECONDS[1]:
+            self._streak_began = now
+        elif now - self._streak_began > STREAK_SECONDS:
+            time.sleep(RETRY_SECONDS[1])
+            self._streak_began = time.monotonic()
+
+    def _run_group(self, calls: list[_Call]) -> list[_Call]:
+        """Run as many calls as fit into one group; return those that did not."""
+        live = [call for call in calls if not call.future.cancelled()]
+        if not live:
+            return []
+        done, rest = self._attempt(live)
+        if done:
+            self._post(_deliver, done)
+        return rest
+
+    def _attempt(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
+        try:
+            late = self._start_transaction(calls)
+            if late:
+                return late, [call for call in calls if call.error is None]
+            taken = self._execute(calls)
+        except _GroupError:
+            for call in calls:
+                self._alone(call)
+            return calls, []
+        except BaseException as error:  # noqa: BLE001 - every caller has to hear of it
+            for call in calls:
+                call.error = self._translate(error)
+            return calls, []
+        return calls[:taken], calls[taken:]
+
+    def _alone(self, call: _Call) -> None:
+        """Run one call in a transaction of its own; its outcome is in the call."""
+        call.value = call.error = None
+        try:
+            if not self._start_transaction([call]):
+                self._execute([call])
+        except _GroupError as error:
+            call.error = self._translate(error.__cause__)
+        except BaseException as error:  # noqa: BLE001 - the caller has to hear of it
+            call.error = self._translate(error)
+
+    def _start_transaction(self, calls: list[_Call]) -> list[_Call]:
+        """Begin, waiting for the lock; return the calls whose patience ended first, if any."""
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._connect()
+        while True:
+            try:
+                connection.execute(self._begin)
+            except Exception as error:
+                if not self._is_busy(error):
+                    raise
+                busy = error
+            else:
+                return []
+            now = time.monotonic()
+            late = [call for call in calls if now >= call.deadline]
+            if late:
+                for call in late:
+                    call.error = self._locked(busy)
+                return late
+            time.sleep(retry_pause())
+
+    def _execute(self, calls: list[_Call]) -> int:
+        """Run calls in the open transaction and commit; return how many had their turn."""
+        connection = self._connection
+        assert connection is not None  # noqa: S101 - the transaction is open on it
+        ends = time.monotonic() + GROUP_SECONDS
+        taken = 0
+        try:
+            for call in calls:
+                call.value = self._run_op(connection, call.op, call.args)
+                taken += 1
+                if time.monotonic() > ends:
+                    break
+        except Exception as error:
+            self._roll_back()
+            raise _GroupError from error
+        try:
+            connection.execute("COMMIT")
+        except Exception as error:
+            self._roll_back()
+            message = (
+                f"the commit of {self._describe} failed: {error}. Whether it took effect is "
+                "unknown until the database is read again; nothing was retried"
+            )
+            raise DatabaseError(message) from error
+        return taken
+
+    def _run_op(
+        self, connection: Connection, op: Callable[..., Op[T]], args: Iterable[Any]
+    ) -> T:
+        generator = op(*args)
+        now: int | None = None
+        try:
+            statement, given = next(generator)
+            while True:
+                sql, arguments, needs_now = self._compile(statement)
+                if needs_now:
+                    if now is None:
+                        now = self._now()
+                    given = {**given, "now": now}
+                cursor = connection.execute(sql, arguments(given))
+                rows = cursor.fetchall()
+                statement, given = generator.send(Result(rows, cursor.rowcount))
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    def _roll_back(self) -> None:
+        """Leave no transaction behind; a connection that cannot do that is given up."""
+        connection = self._connection
+        if connection is None or not connection.in_transaction:
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except Exception:  # noqa: BLE001 - closing it rolls back as well
+            self._discard_connection()
+
+    def _discard_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    def _locked(self, cause: BaseException) -> DatabaseError:
+        error = DatabaseError(
+            f"{self._describe} stayed locked by another connection or process for "
+            f"{self._busy_timeout:g} s; find the transaction that is open that long, or raise "
+            "busy_timeout"
+        )
+        error.__cause__ = cause
+        return error
+
+    def _translate(self, error: BaseException | None) -> BaseException:
+        if isinstance(error, AlkstoreError):
+            return error
+        translated = DatabaseError(f"{self._describe} refused an operation: {error}")
+        translated.__cause__ = error
+        return translated
+
+    def _post(self, function: Callable[..., None], *args: Any) -> None:
+        # The loop may be gone while work is still queued: then nobody waits for the answer.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *args)
+
+
+def _deliver(calls: Iterable[_Call]) -> None:
+    for call in calls:
+        _settle(call.future, call.value, call.error)
+
+
+def _settle(future: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
