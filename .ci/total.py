@@ -1,0 +1,39 @@
+"""Print the sum of what all legs ran, from the JUnit files they left under `.tox/junit/`.
+
+The last line is `N passed, N failed` (with `, N skipped` where there were any); the exit status
+says whether anything ran and nothing failed.
+"""
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+JUNIT = Path(__file__).resolve().parent.parent / ".tox" / "junit"
+
+
+def counts(path: Path) -> tuple[int, int, int]:
+    """Return passed, failed and skipped cases of one leg; an error counts as a failure."""
+    passed = failed = skipped = 0
+    for suite in ET.parse(path).getroot().iter("testsuite"):  # noqa: S314 - our own pytest wrote it
+        bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        out = int(suite.get("skipped", 0))
+        passed += int(suite.get("tests", 0)) - bad - out
+        failed += bad
+        skipped += out
+    return passed, failed, skipped
+
+
+def main() -> int:
+    """Print one line per leg, then the total."""
+    legs = {path.stem: counts(path) for path in sorted(JUNIT.glob("*.xml"))}
+    for name, (passed, failed, skipped) in legs.items():
+        print(f"{name:24} {passed:6} passed {failed:4} failed {skipped:4} skipped")
+    passed, failed, skipped = (
+        (sum(c) for c in zip(*legs.values(), strict=True)) if legs else (0, 0, 0)
+    )
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+# Targets bootstrap what they need: a Python of at least 3.11 and make are enough to begin with.
+
+# The interpreter that .venv is made from. Set PYTHON to choose; else python3 or the newest we find.
+PYTHON ?= python3
+ifeq ($(origin PYTHON),file)
+CANDIDATES := $(PYTHON) python3.13 python3.12 python3.11
+else
+CANDIDATES := $(PYTHON)
+endif
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+PROJECTS := $(wildcard packages/*/pyproject.toml contract-suite/pyproject.toml)
+MEMBERS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
+
+# tox looks for interpreters on PATH; those of pyenv are appended.
+export PATH := $(PATH)$(shell .ci/pythons)
+# What builds our wheels is pinned by the same lock as all else.
+export UV_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench coverage lock pythons clean
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(VENV)/.runtime ## Count the standard library with three workers, one of them killed half way
+	$(BIN)/python docs/examples/stdlib-census/census.py
+
+test: $(VENV)/.dev ## Run every leg: lint, types, tests on the built wheels, docs (missing interpreters are skipped)
+	@rm -rf .tox/junit
+	$(BIN)/tox run; status=$$?; $(BIN)/python .ci/total.py && exit $$status
+
+lint: $(VENV)/.dev ## Check style, the lock and the import arrows
+	$(BIN)/tox run -e lint,imports
+
+types: $(VENV)/.dev ## Check types: mypy --strict, pyright --verifytypes
+	$(BIN)/tox run -e types
+
+docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
+	$(BIN)/tox run -e docs
+
+bench: $(VENV)/.runtime ## Print rates next to those of the plain sqlite3 module
+	$(BIN)/python packages/sqlite/benchmarks/bench.py
+
+coverage: $(VENV)/.dev ## Measure line and branch coverage
+	$(BIN)/tox run -e coverage
+
+lock: $(UV) ## Make requirements.lock anew (pins that still fit are kept)
+	$(BIN)/python .ci/lock.py
+
+pythons: ## Print the interpreters that the test legs will use
+	@for v in 3.11 3.12 3.13; do \
+	    IFS=:; found=; \
+	    for d in $$PATH; do \
+	        if "$$d/python$$v" -c '' 2>/dev/null; then found=$$("$$d/python$$v" -V); break; fi; \
+	    done; \
+	    echo "$$v: $${found:-not here, its legs are skipped}"; \
+	done
+
+clean: ## Remove all that was built, the environment included
+	rm -rf $(VENV) .tox dist docs/_build .mypy_cache .ruff_cache .hypothesis uv.lock
+	find packages docs -name __pycache__ -prune -exec rm -rf {} +
+
+$(UV): | requirements.lock
+	@for candidate in $(CANDIDATES); do \
+	    if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        python=$$candidate; break; \
+	    fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "alkstore needs Python 3.11 or newer, and found none as: $(CANDIDATES)." \
+	         "Install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; \
+	fi; \
+	set -ex; \
+	test -x $(BIN)/python || $$python -m venv $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)"
+
+# What the packages need at run time, and no more.
+$(VENV)/.runtime: $(UV) $(PROJECTS) requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --constraints requirements.lock $(addprefix -e ,$(MEMBERS))
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime pyproject.toml
+	$(UV) pip install --quiet --python $(BIN)/python --requirements requirements.lock
+	@touch $@
