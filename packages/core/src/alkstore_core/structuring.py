@@ -1,0 +1,136 @@
+"""From typed objects to JSON's types and back, by cattrs, without silent conversion."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import dataclasses
+import threading
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from cattrs import transform_error
+from cattrs.preconf.json import make_converter
+
+from alkstore_core.errors import CodecError
+
+_ARRAYS = (collections.abc.Sequence, collections.abc.Set, collections.deque)
+
+
+def unstructure(value: Any) -> Any:
+    """The fields of an attrs or data class instance as a dict, nested ones too.
+
+    Raises:
+        CodecError: cattrs cannot, or the instance contains itself.
+
+    """
+    try:
+        return _converter.unstructure(value)
+    except RecursionError:
+        problem = "it is nested too deep"
+    except Exception as error:  # noqa: BLE001 - classes and their hooks raise what they please.
+        problem = f"{type(error).__name__} while reading its fields"
+    raise CodecError(f"cannot encode a {type(value).__name__}: {problem}")
+
+
+def structure_value(value: Any, target: Any) -> Any:
+    """Build a `target` of decoded JSON.
+
+    Raises:
+        CodecError: it is not one, or cattrs does not know the type.
+
+    """
+    try:
+        return _converter.get_structure_hook(target)(value, target)
+    except RecursionError:
+        places = ["it is nested too deep"]
+    except Exception as error:  # noqa: BLE001 - classes and their hooks raise what they please.
+        # The errors below quote the payload, so they are told, not chained.
+        places = transform_error(error, format_exception=_told)
+    raise CodecError(f"the payload is no {_name(target)}: {'; '.join(places[:5])}")
+
+
+def _told(error: BaseException, wanted: type | None) -> str:
+    problem = "missing" if isinstance(error, KeyError) else type(error).__name__
+    return problem if wanted is None else f"{problem}, expected {_name(wanted)}"
+
+
+def _name(target: Any) -> str:
+    return target.__name__ if isinstance(target, type) else str(target)
+
+
+def _json_type(target: Any) -> tuple[type, ...]:
+    """Which decoded types may become a `target`; none given, cattrs may take any."""
+    kind = typing.get_origin(target) or target
+    if not isinstance(kind, type):
+        return ()
+    if issubclass(kind, (str, bytes)):
+        return (str,)
+    if issubclass(kind, _ARRAYS):
+        return (list,)
+    if (
+        issubclass(kind, collections.abc.Mapping)
+        or attrs.has(kind)
+        or dataclasses.is_dataclass(kind)
+    ):
+        return (dict,)
+    return ()
+
+
+class _Building(threading.local):
+    """The types for which this thread asks cattrs' own hook right now."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+
+
+_building = _Building()
+
+
+def _is_guarded(target: Any) -> bool:
+    return bool(_json_type(target)) and id(target) not in _building.ids
+
+
+def _guard(target: Any) -> Callable[[Any, Any], Any]:
+    """cattrs' own hook, refusing what it would convert: a string is an iterable to it."""
+    wanted = _json_type(target)
+    _building.ids.add(id(target))
+    try:
+        inner = _converter.get_structure_hook(target, cache_result=False)
+    finally:
+        _building.ids.discard(id(target))
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) not in wanted:
+            raise TypeError
+        return inner(value, target)
+
+    return hook
+
+
+def _exactly_none(value: Any, _: Any) -> None:
+    if value is not None:
+        raise TypeError
+
+
+def _exactly(*wanted: type) -> Callable[[Any, Any], Any]:
+    """A hook for a class and its subclasses, such as enums, that calls it with a `wanted`."""
+
+    def hook(value: Any, target: Any) -> Any:
+        if type(value) not in wanted:
+            raise TypeError
+        return target(value)
+
+    return hook
+
+
+# Tuples become arrays like any other sequence: the declared field turns them back.
+_converter = make_converter(unstruct_collection_overrides={tuple: list})
+_converter.register_structure_hook(str, _exactly(str))
+_converter.register_structure_hook(int, _exactly(int))
+_converter.register_structure_hook(bool, _exactly(bool))
+_converter.register_structure_hook(float, _exactly(float, int))
+_converter.register_structure_hook(type(None), _exactly_none)
+_converter.register_structure_hook_factory(_is_guarded, _guard)
