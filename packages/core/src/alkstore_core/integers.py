@@ -24,9 +24,10 @@ def check_i64(what: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             detail = f"{what} must be an int, not {type(value).__name__}"
             raise DatabaseError(detail) from TypeError(detail)
-        value = int(value)
-    if I64_MIN <= value <= I64_MAX:
-        return value
+        value = int.__int__(value)
+    number: int = value
+    if I64_MIN <= number <= I64_MAX:
+        return number
     detail = f"{what} must lie within -2**63 and 2**63-1"
     raise DatabaseError(detail) from OverflowError(detail)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 import attrs
 
@@ -14,12 +14,14 @@ from alkstore_core.structuring import unstructure
 MAX_DEPTH = 500  # Well below the interpreter's recursion limit, and the same on each version.
 MAX_DIGITS = 4300
 _TOO_BIG = 10**MAX_DIGITS
+_SHOWN_STEPS = 20
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
+T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:  # noqa: C901 - calls would cost more than the walk.
     """Whether a value is made of JSON's own types, to a depth the encoder can follow.
 
     `False` also for cycles. Numbers and strings are not looked into: the encoder does that.
@@ -70,20 +72,16 @@ def _plain(value: Any, path: Path, above: frozenset[int]) -> Any:
         return value
     if isinstance(value, str):
         return _plain_str(value, path)
-    if isinstance(value, int):
-        plain = int.__int__(value)
-        if not -_TOO_BIG < plain < _TOO_BIG:
-            _refuse(path, f"an integer of more than {MAX_DIGITS} digits")
-        return _equal(plain, value, path)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            _refuse(path, "a float that is not finite")
-        return _equal(float.__float__(value), value, path)
+    if isinstance(value, int | float):
+        return _plain_number(value, path)
     if id(value) in above:
-        _refuse(path, "a cycle")
+        raise _refusal(path, "a cycle")
     if len(above) >= MAX_DEPTH:
-        _refuse(path, f"nested deeper than {MAX_DEPTH} levels")
-    above |= {id(value)}
+        raise _refusal(path, f"more than {MAX_DEPTH} levels")
+    return _plain_container(value, path, above | {id(value)})
+
+
+def _plain_container(value: Any, path: Path, above: frozenset[int]) -> Any:
     if isinstance(value, list):
         items = value if type(value) is list else _equal(list(value), value, path)
         return [_plain(item, (*path, index), above) for index, item in enumerate(items)]
@@ -92,13 +90,13 @@ def _plain(value: Any, path: Path, above: frozenset[int]) -> Any:
         return {_key(key, path): _plain(item, (*path, key), above) for key, item in pairs.items()}
     if _has_fields(value):
         return _plain(unstructure(value), path, above)
-    _refuse(path, f"a value of type {type(value).__name__}")
+    raise _refusal(path, f"a value of type {type(value).__name__}")
 
 
 def _key(key: object, path: Path) -> str:
     if isinstance(key, str):
         return _plain_str(key, (*path, key))
-    _refuse(path, f"a key of type {type(key).__name__}")
+    raise _refusal(path, f"a key of type {type(key).__name__}")
 
 
 def _plain_str(value: str, path: Path) -> str:
@@ -106,14 +104,25 @@ def _plain_str(value: str, path: Path) -> str:
     try:
         plain.encode()
     except UnicodeEncodeError:
-        _refuse(path, "a lone surrogate")
+        raise _refusal(path, "a lone surrogate") from None
     return plain if type(value) is str else _equal(plain, value, path)
 
 
-def _equal(plain: Any, value: Any, path: Path) -> Any:
+def _plain_number(value: float, path: Path) -> float:
+    if isinstance(value, int):
+        plain = int.__int__(value)
+        if not -_TOO_BIG < plain < _TOO_BIG:
+            raise _refusal(path, f"an integer of more than {MAX_DIGITS} digits")
+        return _equal(plain, value, path)
+    if not math.isfinite(value):
+        raise _refusal(path, "a float that is not finite")
+    return _equal(float.__float__(value), value, path)
+
+
+def _equal(plain: T, value: object, path: Path) -> T:
     if plain == value:
         return plain
-    _refuse(path, f"a {type(value).__name__} that does not equal its plain value")
+    raise _refusal(path, f"a {type(value).__name__} that does not equal its plain value")
 
 
 def _has_fields(value: Any) -> bool:
@@ -121,16 +130,16 @@ def _has_fields(value: Any) -> bool:
     return attrs.has(kind) or dataclasses.is_dataclass(kind)
 
 
-def _refuse(path: Path, what: str) -> NoReturn:
-    steps = (
-        f"[{step}]"
-        if isinstance(step, int)
-        else f".{step}"
-        if step.isidentifier()
-        else f"[{str.__str__(step)!r}]"
-        for step in path[:20]
+def _refusal(path: Path, what: str) -> CodecError:
+    place = "$" + "".join(map(_step, path[:_SHOWN_STEPS]))
+    more = "" if len(path) <= _SHOWN_STEPS else " and below"
+    return CodecError(
+        f"JSON cannot carry {what}, found at {place}{more} in the payload; convert it first"
     )
-    place = "$" + "".join(steps) + ("…" if len(path) > 20 else "")
-    raise CodecError(
-        f"JSON cannot carry {what}, found at {place} in the payload; convert it first"
-    ) from None
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    name = str.__str__(step)[:80]
+    return f".{name}" if name.isidentifier() else f"[{name!r}]"

@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import sys
 from decimal import Decimal
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from alkstore_core.errors import CodecError
 from alkstore_core.jsontree import MAX_DIGITS, is_plain, to_plain
 from alkstore_core.structuring import structure_value
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-# `is_plain` finds cycles, so the encoder need not look for them once more.
-_text = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
-).encode
+T = TypeVar("T")
 
 
 def encode_payload(value: Any) -> bytes:
@@ -123,5 +121,20 @@ def _exact_text(tree: Any) -> str:
     return _text(tree)
 
 
+def _make_encoder() -> Callable[[Any], str]:
+    # `is_plain` finds cycles, so the encoder need not look for them once more.
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # An interpreter without the accelerator.
+        return encoder.encode
+    # `encode` builds this anew for each value, which takes longer than encoding a small one.
+    quote = json.encoder.encode_basestring  # type: ignore[attr-defined]
+    chunks = make(None, encoder.default, quote, None, ":", ",", False, False, False)
+    return lambda tree: "".join(chunks(tree, 0))
+
+
+_text = _make_encoder()
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 _decode_exactly = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_exact_int).decode

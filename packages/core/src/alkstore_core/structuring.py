@@ -6,15 +6,16 @@ import collections
 import collections.abc
 import dataclasses
 import threading
-import typing
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 import attrs
 from cattrs import transform_error
 from cattrs.preconf.json import make_converter
 
 from alkstore_core.errors import CodecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ARRAYS = (collections.abc.Sequence, collections.abc.Set, collections.deque)
 
@@ -63,7 +64,7 @@ def _name(target: Any) -> str:
 
 def _json_type(target: Any) -> tuple[type, ...]:
     """Which decoded types may become a `target`; none given, cattrs may take any."""
-    kind = typing.get_origin(target) or target
+    kind = get_origin(target) or target
     if not isinstance(kind, type):
         return ()
     if issubclass(kind, (str, bytes)):
@@ -94,7 +95,7 @@ def _is_guarded(target: Any) -> bool:
 
 
 def _guard(target: Any) -> Callable[[Any, Any], Any]:
-    """cattrs' own hook, refusing what it would convert: a string is an iterable to it."""
+    """What cattrs would do, refusing what it would convert: a string is an iterable to it."""
     wanted = _json_type(target)
     _building.ids.add(id(target))
     try:

@@ -7,16 +7,17 @@ durations whole seconds.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import attrs
 from attrs import field, frozen
 
 from alkstore_core.payload import structure
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 T = TypeVar("T")
-_Value = TypeVar("_Value", bound=attrs.AttrsInstance)
 
 # Without a slot for weak references the layout equals a mutable twin's (`_filled`) on 3.11 too.
 _value = frozen(kw_only=True, weakref_slot=False)
@@ -208,22 +209,22 @@ class Finding:
     message: str
 
 
-def _filled(cls: type[_Value]) -> Callable[..., _Value]:
+def _filled(cls: type[T]) -> Callable[..., T]:
     """A constructor that takes every field of a frozen class by position, and quickly.
 
     A frozen attrs class is filled field by field through `object.__setattr__`: 5.7 µs for a
     `Job` where this takes 1.0. So a mutable twin of the same layout is filled and then becomes
     the frozen class; a batch of claims pays for nothing else as much.
     """
-    names = [attribute.name for attribute in attrs.fields(cls)]
+    names = [attribute.name for attribute in attrs.fields(cast("Any", cls))]
     twin: Any = attrs.make_class(
         f"_{cls.__name__}", names, bases=cls.__bases__, slots=True, weakref_slot=False
     )
 
-    def fill(*row: object) -> _Value:
+    def fill(*row: object) -> T:
         value = twin(*row)
         value.__class__ = cls
-        return cast("_Value", value)
+        return cast("T", value)
 
     return fill
 
