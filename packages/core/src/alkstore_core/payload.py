@@ -130,7 +130,7 @@ def _make_encoder() -> Callable[[Any], str]:
     if make is None:  # An interpreter without the accelerator.
         return encoder.encode
     # `encode` builds this anew for each value, which takes longer than encoding a small one.
-    quote = json.encoder.encode_basestring  # type: ignore[attr-defined]
+    quote = json.encoder.encode_basestring
     chunks = make(None, encoder.default, quote, None, ":", ",", False, False, False)
     return lambda tree: "".join(chunks(tree, 0))
 

@@ -1,0 +1,106 @@
+"""Options resolved over a queue's, once, into what is stored with a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from alkstore_core.errors import DatabaseError
+from alkstore_core.headers import encode_headers
+from alkstore_core.integers import check_duration, check_i64
+from alkstore_core.jobspec import JobSpec
+from alkstore_core.values import EnqueueOpts, QueueOpts, ScheduleOpts
+
+OUTBOX_OPTS = QueueOpts(visibility_timeout_s=60, max_attempts=5, backoff_base_s=5)
+
+
+class OptionResolver:
+    """A queue's options, checked once; resolves the options of each enqueue over them."""
+
+    def __init__(self, queue_opts: QueueOpts) -> None:
+        """Check a queue's options.
+
+        Raises:
+            DatabaseError: one is not an i64, or the visibility timeout is 0 or less.
+
+        """
+        _check_class("opts", queue_opts, QueueOpts)
+        self._defaults = JobSpec(
+            priority=0,
+            delay=None,
+            run_at=None,
+            expires=None,
+            max_attempts=_attempts(queue_opts.max_attempts),
+            visibility_timeout_s=check_duration(
+                "visibility_timeout_s", queue_opts.visibility_timeout_s
+            ),
+            backoff_base_s=check_i64("backoff_base_s", queue_opts.backoff_base_s),
+            dead_letter_retention_s=_optional(
+                "dead_letter_retention_s", queue_opts.dead_letter_retention_s
+            ),
+            headers=None,
+        )
+
+    def resolve(self, opts: EnqueueOpts | None = None) -> JobSpec:
+        """The spec of a job: `delay` wins over `run_at`, an own `max_attempts` over the queue's.
+
+        Raises:
+            DatabaseError: an option is not an i64.
+            CodecError: the headers are not storable.
+
+        """
+        if opts is None:
+            return self._defaults
+        _check_class("opts", opts, EnqueueOpts)
+        delay = _optional("delay", opts.delay)
+        run_at = _optional("run_at", opts.run_at)
+        return attrs.evolve(
+            self._defaults,
+            priority=check_i64("priority", opts.priority),
+            delay=delay,
+            run_at=run_at if delay is None else None,
+            expires=_optional("expires", opts.expires),
+            max_attempts=self._max_attempts(opts.max_attempts),
+            headers=encode_headers(opts.headers),
+        )
+
+    def resolve_scheduled(self, opts: ScheduleOpts | None = None) -> JobSpec:
+        """The spec of a job that a schedule enqueues; it is ready at once.
+
+        Raises:
+            DatabaseError: an option is not an i64.
+            CodecError: the headers are not storable.
+
+        """
+        if opts is None:
+            return self._defaults
+        _check_class("opts", opts, ScheduleOpts)
+        return attrs.evolve(
+            self._defaults,
+            priority=check_i64("priority", opts.priority),
+            expires=_optional("expires", opts.expires),
+            max_attempts=self._max_attempts(opts.max_attempts),
+            headers=encode_headers(opts.headers),
+        )
+
+    def _max_attempts(self, value: int | None) -> int:
+        return self._defaults.max_attempts if value is None else _attempts(value)
+
+
+PLAIN = OptionResolver(QueueOpts())
+OUTBOX = OptionResolver(OUTBOX_OPTS)
+
+
+def _attempts(value: int) -> int:
+    return max(check_i64("max_attempts", value), 1)
+
+
+def _optional(what: str, value: int | None) -> int | None:
+    return None if value is None else check_i64(what, value)
+
+
+def _check_class(what: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        detail = f"{what} must be {wanted.__name__}, not {type(value).__name__}"
+        raise DatabaseError(detail) from TypeError(detail)
