@@ -8,6 +8,9 @@ else
 CANDIDATES := $(PYTHON)
 endif
 
+# Some legs of `make test` instead of all: make test LEGS=core-py311,lowest
+LEGS ?=
+
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
@@ -20,7 +23,7 @@ export PATH := $(PATH)$(shell .ci/pythons)
 export UV_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench coverage lock pythons clean
+.PHONY: help demo test lint types docs bench coverage wheels lock pythons clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,7 +33,7 @@ demo: $(VENV)/.runtime ## Count the standard library with three workers, one of 
 
 test: $(VENV)/.dev ## Run every leg: lint, types, tests on the built wheels, docs (missing interpreters are skipped)
 	@rm -rf .tox/junit
-	$(BIN)/tox run; status=$$?; $(BIN)/python .ci/total.py && exit $$status
+	$(BIN)/tox run $(LEGS:%=-e %); status=$$?; $(BIN)/python .ci/total.py && exit $$status
 
 lint: $(VENV)/.dev ## Check style, the lock and the import arrows
 	$(BIN)/tox run -e lint,imports
@@ -46,6 +49,10 @@ bench: $(VENV)/.runtime ## Print rates next to those of the plain sqlite3 module
 
 coverage: $(VENV)/.dev ## Measure line and branch coverage
 	$(BIN)/tox run -e coverage
+
+wheels: $(UV) ## Build the wheel and the sdist of every package into dist/
+	rm -rf dist
+	cp -R "$$($(BIN)/python .ci/wheelhouse.py build)" dist
 
 lock: $(UV) ## Make requirements.lock anew (pins that still fit are kept)
 	$(BIN)/python .ci/lock.py
