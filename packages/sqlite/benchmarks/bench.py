@@ -1,0 +1,108 @@
+"""Measure the SQLite engine next to the plain `sqlite3` module: `make bench`.
+
+Rounds are interleaved (raw, ours, raw, ours, …) because a machine's disk changes its mind by
+the minute: rates of one run may be compared, rates of two may not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import backlog
+import fairness
+import report
+import wakes
+import workloads
+from scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scene import Sample, Workload
+
+ROUNDS = 5
+QUICK_ROUNDS = 3
+QUICK_SCALE = 0.2
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, a fifth of the load")
+    parser.add_argument("--scale", type=float, help="scale durations and row counts (default 1)")
+    parser.add_argument("--rounds", type=int, help=f"rounds per workload (default {ROUNDS})")
+    parser.add_argument("--only", metavar="NAME", action="append", help="rows containing NAME")
+    parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
+    parser.add_argument("--dir", type=Path, help="where the databases go (a real disk)")
+    args = parser.parse_args(argv)
+    if args.scale is None:
+        args.scale = QUICK_SCALE if args.quick else 1.0
+    if args.rounds is None:
+        args.rounds = QUICK_ROUNDS if args.quick else ROUNDS
+    if args.rounds < 1 or args.scale <= 0:
+        parser.error("--rounds must be at least 1 and --scale above 0")
+    return args
+
+
+def chosen(names: Sequence[str] | None) -> list[Workload]:
+    """The workloads that have a row whose name contains one of `names`; all without names."""
+    everything = [*workloads.ALL, *backlog.ALL, *wakes.ALL, *fairness.ALL]
+    if not names:
+        return everything
+    return [w for w in everything if any(n in row.name for row in w.rows for n in names)]
+
+
+async def measure(selected: Sequence[Workload], scene: Scene) -> list[Sample]:
+    """Run the workloads one after the other and tell on stderr how far they are."""
+    samples: list[Sample] = []
+    for number, workload in enumerate(selected, 1):
+        title = f"[{number}/{len(selected)}] {workload.rows[0].name}"
+        start = time.perf_counter()
+        print(title, end=" ", file=sys.stderr, flush=True)
+        async for sample in workload.rounds(scene):
+            samples.append(sample)
+            print(".", end="", file=sys.stderr, flush=True)
+        print(f" {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+    return samples
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print the table; the exit status says whether everything was measured."""
+    args = arguments(argv)
+    selected = chosen(args.only)
+    rows = [row for workload in selected for row in workload.rows]
+    if args.list:
+        print("\n".join(row.name for row in rows))
+        return 0
+    if not selected:
+        print(f"no row contains {args.only}; see --list", file=sys.stderr)
+        return 2
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="alkstore-bench-", dir=args.dir) as directory:
+        scene = Scene(directory=Path(directory), rounds=args.rounds, scale=args.scale)
+        samples = asyncio.run(measure(selected, scene))
+    lines = report.summarise_all(rows, samples)
+    seconds = time.perf_counter() - start
+    print(report.table(lines))
+    print(
+        f"\nmedians of {args.rounds} interleaved rounds, scale {args.scale:g}, {seconds:.0f} s; "
+        + ", ".join(f"{key} {value}" for key, value in report.where().items())
+    )
+    if args.json:
+        report.write_json(args.json, lines, scale=args.scale, seconds=seconds)
+    missed = [line.name for line in lines if line.ok is False]
+    if missed:
+        print(f"{len(missed)} missed: " + "; ".join(missed))
+    return 1 if args.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+"""What runs in other processes: `children.py ROLE PATH …`.
+
+Each says `ready` on stdout when its store is open, begins when it reads a line on stdin, and
+answers with one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import create_engine
+
+from alkstore_sqlite import SqliteStore, prepare_engine
+from scene import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from scene import Synchronous
+
+PAUSE = (0.010, 0.020)
+"""Seconds between two commits; random, so that they fall anywhere between two polls."""
+
+
+async def notify(path: Path, synchronous: Synchronous, count: int) -> object:
+    """Notify in transactions of a caller's own; the moments just before and after each COMMIT."""
+    moments: list[tuple[int, int]] = []
+    engine = prepare_engine(create_engine(f"sqlite:///{path}"), synchronous=synchronous)
+    async with SqliteStore(path, opts=options(synchronous)) as store:
+        await _begin()
+        with engine.connect() as connection:
+            for number in range(count):
+                await asyncio.sleep(random.uniform(*PAUSE))
+                store.join(connection).notify_tx("bench", {"number": number})
+                before = time.monotonic_ns()
+                connection.commit()
+                moments.append((before, time.monotonic_ns()))
+    engine.dispose()
+    return moments
+
+
+async def enqueue(path: Path, synchronous: Synchronous, count: int) -> object:
+    """Enqueue; the moments just before and after each awaited call."""
+    moments: list[tuple[int, int]] = []
+    async with SqliteStore(path, opts=options(synchronous)) as store:
+        queue = store.queue("bench")
+        await _begin()
+        for number in range(count):
+            await asyncio.sleep(random.uniform(*PAUSE))
+            before = time.monotonic_ns()
+            await queue.enqueue({"number": number})
+            moments.append((before, time.monotonic_ns()))
+    return moments
+
+
+async def saturate(path: Path, seconds: float, tasks: int) -> object:
+    """Enqueue as fast as possible from `tasks` tasks; how many, and the longest single wait."""
+    async with SqliteStore(path, opts=options()) as store:
+        queue = store.queue("bench")
+        await queue.enqueue(0)
+
+        async def producer() -> tuple[int, float]:
+            done, longest = 0, 0.0
+            now = time.monotonic()
+            while now < deadline:
+                await queue.enqueue(done)
+                longest = max(longest, time.monotonic() - now)
+                now = time.monotonic()
+                done += 1
+            return done, longest
+
+        await _begin()
+        deadline = time.monotonic() + seconds
+        results = await asyncio.gather(*(producer() for _ in range(tasks)))
+    return [sum(done for done, _ in results), max(longest for _, longest in results)]
+
+
+async def idle(path: Path, poll_interval: float, receivers: int, seconds: float) -> object:
+    """Wait with open receivers; the share of one core that this took."""
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            SqliteStore(path, opts=options(poll_interval=poll_interval))
+        )
+        waiting = []
+        for number in range(receivers):
+            receiver = await stack.enter_async_context(_receiver(store, number))
+            waiting.append(asyncio.create_task(receiver.recv()))
+        await _begin()
+        await asyncio.sleep(min(0.5, seconds))
+        wall, used = time.monotonic(), time.process_time()
+        await asyncio.sleep(seconds)
+        used, wall = time.process_time() - used, time.monotonic() - wall
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    return 100 * used / wall
+
+
+def _receiver(store: SqliteStore, number: int) -> AbstractAsyncContextManager[Any]:
+    """Some of each kind, as a service has them."""
+    name = f"bench-{number}"
+    if number % 3 == 0:
+        return store.listen(name)
+    if number % 3 == 1:
+        return store.queue(name).wakes()
+    return store.stream(name).subscribe("bench")
+
+
+ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
+    "notify": notify,
+    "enqueue": enqueue,
+    "saturate": saturate,
+    "idle": idle,
+}
+
+
+class Child:
+    """A process in one of the roles."""
+
+    def __init__(self, process: asyncio.subprocess.Process, role: str) -> None:
+        self._process = process
+        self._role = role
+
+    @classmethod
+    async def start(cls, role: str, path: Path, *args: object) -> Child:
+        """Start it; its store is open when this returns."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            __file__,
+            role,
+            str(path),
+            json.dumps(args),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        child = cls(process, role)
+        await child._line("ready")
+        return child
+
+    def begin(self) -> None:
+        """Let it begin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"begin\n")
+
+    async def result(self) -> object:
+        """Wait for its answer and its end."""
+        answer = json.loads(await self._line("an answer"))
+        await self._process.communicate()
+        return cast("object", answer)
+
+    async def _line(self, expected: str) -> bytes:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            status = await self._process.wait()
+            message = f"child {self._role} ended with status {status} before {expected}"
+            raise RuntimeError(message)
+        return line
+
+
+async def _begin() -> None:
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+def main(role: str, path: str, args: str) -> None:
+    """Play one role and print its answer."""
+    print(json.dumps(asyncio.run(ROLES[role](Path(path), *json.loads(args)))), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+"""Ten processes, one file: does anybody starve?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from children import Child
+from raw import create
+from scene import Row, Sample, Target, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scene import Scene
+
+PROCESSES = 10
+SECONDS = 8.0
+
+
+def saturation(tasks: int) -> Workload:
+    """Slowest over fastest process, and the longest that one call of any of them took."""
+    who = f"{PROCESSES} processes × {tasks} producer{'s' if tasks > 1 else ''}"
+    share = Row(name=f"fairness: {who}, slowest", unit="enqueues", target=Target(bound=0.5))
+    wait = Row(
+        name=f"fairness: {who}, longest wait",
+        unit="s",
+        target=Target(bound=1.0, at_most=True),
+    )
+
+    async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+        # One round is many thousand rounds of the race already.
+        for _ in range(min(scene.rounds, 3)):
+            with scene.file() as path:
+                await create(path, "FULL")
+                children = [
+                    await Child.start("saturate", path, scene.seconds(SECONDS), tasks)
+                    for _ in range(PROCESSES)
+                ]
+                for child in children:
+                    child.begin()
+                results = cast(
+                    "list[tuple[int, float]]",
+                    await asyncio.gather(*(child.result() for child in children)),
+                )
+            counts = [done for done, _ in results]
+            yield Sample(row=share.name, ours=min(counts), reference=max(counts))
+            yield Sample(row=wait.name, ours=max(longest for _, longest in results))
+
+    return Workload(rows=(share, wait), rounds=rounds)
+
+
+ALL = [saturation(1), saturation(10)]

@@ -1,0 +1,103 @@
+"""What a workload is: rows of the report, and rounds that measure them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from alkstore_sqlite import SqliteOpts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+Synchronous = Literal["FULL", "NORMAL"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A bound on a row's measure: its ratio where it has a reference, else its value."""
+
+    bound: float
+    at_most: bool = False
+
+    def met_by(self, measure: float) -> bool:
+        """Whether a measure keeps the bound."""
+        return measure <= self.bound if self.at_most else measure >= self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the report."""
+
+    name: str
+    unit: str
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one round gave for one row; `reference` is the raw rate, or the small backlog's."""
+
+    row: str
+    ours: float
+    reference: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Rows that are measured together. `rounds` yields every row's sample, round by round."""
+
+    rows: tuple[Row, ...]
+    rounds: Callable[[Scene], AsyncIterator[Sample]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where and how long to measure."""
+
+    directory: Path
+    rounds: int
+    scale: float
+
+    def seconds(self, full: float) -> float:
+        """A duration, shortened by the scale."""
+        return full * self.scale
+
+    def count(self, full: int, least: int = 1) -> int:
+        """A number of rows, reduced by the scale."""
+        return max(least, int(full * self.scale))
+
+    @contextmanager
+    def file(self) -> Iterator[Path]:
+        """A path for a new database, removed with all beside it at the end."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            yield Path(directory, "bench.db")
+
+
+class Stopwatch:
+    """Adds up spans until a budget is spent; work between the spans is not counted."""
+
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
+        self.elapsed = 0.0
+
+    @contextmanager
+    def span(self) -> Iterator[None]:
+        """Count what runs inside."""
+        start = time.perf_counter()
+        yield
+        self.elapsed += time.perf_counter() - start
+
+    @property
+    def running(self) -> bool:
+        """Whether budget is left."""
+        return self.elapsed < self._budget
+
+
+def options(synchronous: Synchronous = "FULL", poll_interval: float = 0.001) -> SqliteOpts:
+    """The store's options under measurement; all others are the defaults."""
+    return SqliteOpts(synchronous=synchronous, poll_interval=poll_interval)
