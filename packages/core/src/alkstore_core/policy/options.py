@@ -88,10 +88,6 @@ class OptionResolver:
         return self._defaults.max_attempts if value is None else _attempts(value)
 
 
-PLAIN = OptionResolver(QueueOpts())
-OUTBOX = OptionResolver(OUTBOX_OPTS)
-
-
 def _attempts(value: int) -> int:
     return max(check_i64("max_attempts", value), 1)
 
@@ -104,3 +100,7 @@ def _check_class(what: str, value: Any, wanted: type) -> None:
     if not isinstance(value, wanted):
         detail = f"{what} must be {wanted.__name__}, not {type(value).__name__}"
         raise DatabaseError(detail) from TypeError(detail)
+
+
+PLAIN = OptionResolver(QueueOpts())
+OUTBOX = OptionResolver(OUTBOX_OPTS)
