@@ -1,0 +1,124 @@
+"""What is shown: lines that stay, a live bar below them, and a table at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REDRAW_S = 0.05
+GREEN, RED, DIM, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
+TICKS = (("✓", "✗"), ("ok", "NO"))
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class Row(NamedTuple):
+    """A line of a table; `good` is `None` where there is nothing to judge."""
+
+    good: bool | None
+    name: str
+    value: str
+
+
+def draw_bar(done: int, total: int, width: int, *, ascii_only: bool = False) -> str:
+    """A bar of `width` columns, in steps of an eighth of a column where the font allows it."""
+    share = min(max(done / total, 0.0), 1.0) if total else 1.0
+    if ascii_only:
+        return ("#" * int(share * width)).ljust(width, "-")
+    whole, eighth = divmod(int(share * width * 8), 8)
+    bar = "█" * whole + (EIGHTHS[eighth] if eighth else "")
+    return bar.ljust(width, "░")
+
+
+class Screen:
+    """On a terminal the bar moves; elsewhere each heartbeat is a line of its own."""
+
+    def __init__(self, out: TextIO = sys.stdout) -> None:
+        self._out = out
+        self._live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._colour = self._live and "NO_COLOR" not in os.environ
+        self._ascii = not _can_encode(out)
+        self._bar: tuple[int, int, str] | None = None
+        self._drawn_at = 0.0
+
+    def line(self, text: str = "", colour: str = "") -> None:
+        """A line that stays, above the bar."""
+        self._write(f"{self.paint(text, colour)}\n")
+        self._draw()
+
+    def step(self, good: bool, text: str) -> None:
+        """A line about something that was done."""
+        self.line(f"  {self.mark(good)} {text}")
+
+    def incident(self, text: str) -> None:
+        """A line about something that went wrong on purpose."""
+        self.line(f"  {'x' if self._ascii else self.paint('☠', RED)} {text}")
+
+    def advance(self, done: int, total: int, note: str) -> None:
+        """Move the bar; seen on a terminal only, and not more often than the eye follows."""
+        self._bar = (done, total, note)
+        if done == total or time.monotonic() - self._drawn_at > REDRAW_S:
+            self._draw()
+
+    def heartbeat(self, done: int, total: int, note: str) -> None:
+        """Move the bar and make sure that it is seen."""
+        self._bar = (done, total, note)
+        if self._live:
+            self._draw()
+        else:
+            self._write(f"    {done:>5,}/{total:,}  {note}\n")
+
+    def clear(self) -> None:
+        """No bar any more."""
+        self._bar = None
+        self._write("")
+
+    def table(self, title: str, rows: Sequence[Row]) -> None:
+        """A box with a line for each row."""
+        left = max(len(row.name) for row in rows)
+        texts = [f"{row.name:<{left}}  {row.value}" for row in rows]
+        blank = " " * len(TICKS[self._ascii][0])
+        inner = max(len(title), *(len(blank) + 1 + len(text) for text in texts)) + 2
+        tl, tr, bl, br, flat, wall = "++++-|" if self._ascii else "╭╮╰╯─│"
+        self.line(f"{tl}{flat} {self.paint(title, BOLD)} {flat * (inner - len(title) - 3)}{tr}")
+        for row, text in zip(rows, texts, strict=True):
+            mark = blank if row.good is None else self.mark(row.good)
+            self.line(f"{wall} {mark} {text:<{inner - len(blank) - 3}} {wall}")
+        self.line(f"{bl}{flat * inner}{br}")
+
+    def mark(self, good: bool) -> str:
+        """A tick or a cross."""
+        return self.paint(TICKS[self._ascii][not good], GREEN if good else RED)
+
+    def paint(self, text: str, colour: str) -> str:
+        """Colour a text where colours are seen."""
+        return f"{colour}{text}{PLAIN}" if self._colour and colour else text
+
+    def _draw(self) -> None:
+        if not self._live or self._bar is None:
+            return
+        done, total, note = self._bar
+        columns = shutil.get_terminal_size().columns
+        text = f" {done:,}/{total:,}  {note}"
+        bar = draw_bar(done, total, min(30, max(10, columns // 3)), ascii_only=self._ascii)
+        room = columns - len(bar) - 5
+        self._drawn_at = time.monotonic()
+        self._write(f"    {self.paint(bar, GREEN)}{text[:room]}")
+
+    def _write(self, text: str) -> None:
+        # On a terminal the cursor rests at the end of the bar; what comes replaces it.
+        self._out.write(f"\r\033[K{text}" if self._live else text)
+        self._out.flush()
+
+
+def _can_encode(out: TextIO) -> bool:
+    try:
+        "█░✓╭".encode(out.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True
