@@ -30,6 +30,7 @@ class Ends(random.Random):
     """A source that tells which range it was asked for."""
 
     def randint(self, a, b):
+        """Note the range, give its end."""
         self.asked = (a, b)
         return b
 

@@ -57,9 +57,7 @@ def test_a_boundary_at_the_end_of_the_range_is_never():
     assert due_boundaries(LAST, 10, LAST) == ((), LAST)
 
 
-@given(
-    st.integers(-(2**62), 2**62), st.integers(1, 2**40), st.integers(-(2**62), 2**62)
-)
+@given(st.integers(-(2**62), 2**62), st.integers(1, 2**40), st.integers(-(2**62), 2**62))
 def test_nothing_fires_twice(next_fire_at, interval, now):
     """Asked again at the same time, nothing is due; fires are distinct, past and in rhythm."""
     fires, then = due_boundaries(next_fire_at, interval, now)

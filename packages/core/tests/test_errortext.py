@@ -7,17 +7,23 @@ from hypothesis import strategies as st
 from alkstore_core.policy.errortext import storable_error
 
 
-class Broken(Exception):  # noqa: N818
+class BrokenError(Exception):
+    """Has no text."""
+
     def __str__(self):
         raise RuntimeError("no text for you")
 
 
-class Wrong(Exception):  # noqa: N818
+class WrongError(Exception):
+    """Has a text that is none."""
+
     def __str__(self):
-        return 7
+        return 7  # noqa: PLE0307 - that is the point.
 
 
 class Shout(str):
+    """Claims another text than it has."""
+
     __slots__ = ()
 
     def __str__(self):
@@ -35,8 +41,8 @@ class Shout(str):
         (Shout("me"), "me"),
         (ValueError("bad"), "ValueError: bad"),
         (ValueError(), "ValueError"),
-        (Broken(), "Broken whose text cannot be had"),
-        (Wrong(), "Wrong whose text cannot be had"),
+        (BrokenError(), "BrokenError whose text cannot be had"),
+        (WrongError(), "WrongError whose text cannot be had"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (7, "7"),
         (b"raw", "b'raw'"),

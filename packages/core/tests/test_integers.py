@@ -11,12 +11,12 @@ from alkstore_core.integers import check_duration, check_i64, saturating_add
 
 
 class Priority(enum.IntEnum):
+    """An int that is more than one."""
+
     HIGH = 7
 
 
-@pytest.mark.parametrize(
-    "value", [0, 1, -1, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808]
-)
+@pytest.mark.parametrize("value", [0, 1, -1, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808])
 def test_every_i64_passes(value):
     """Both ends of the range and what lies between come back."""
     assert check_i64("n", value) == value

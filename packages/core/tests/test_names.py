@@ -13,6 +13,8 @@ LABELS = ["worker id", "owner", "consumer", "key"]
 
 
 class Queue(enum.StrEnum):
+    """How a program may keep its names together."""
+
     MAIL = "mail"
 
 
@@ -44,8 +46,10 @@ def test_a_legal_name_is_returned_as_it_is(kind, name):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "name",
-    ["", " ", "\t\n", "\u2003\u3000", "a\0b", "\0", "a\ud800", "x" * 256, "é" * 128]
-    + [None, 7, b"mail", ["mail"], {"a": 1}],
+    [
+        *("", " ", "\t\n", "\u2003\u3000", "a\0b", "\0", "a\ud800", "x" * 256, "é" * 128),
+        *(None, 7, b"mail", ["mail"], {"a": 1}),
+    ],
 )
 def test_an_illegal_name_is_invalid(kind, name):
     """Empty, whitespace, NUL, lone surrogates, over 255 bytes and other types are refused."""
