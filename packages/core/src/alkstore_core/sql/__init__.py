@@ -1,0 +1,1 @@
+"""The shared SQL layer: tables, ops and sessions for engines on a SQL database."""

@@ -1,0 +1,119 @@
+"""The claim: its cost depends on what it hands out and what came due, not on what waits.
+
+It takes from the ready jobs only, best first, so what became claimable since the last claim
+has to be made ready before. One cheap question tells whether there is any; mostly there is not.
+
+What came due is made ready at most `CHUNK` jobs at a time, so that a million jobs due in one
+second do not lock the database for seconds. Order still holds: when a chunk was full, and so
+may have left some behind, another one is taken, this time the best in claim order. What is
+left then stands behind `CHUNK` jobs that are ready, and a claim takes no more than `CHUNK`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exists, select, update
+
+from alkstore_core.sql._dialect import NOW, later
+from alkstore_core.sql._jobs import (
+    ONE,
+    argument,
+    claim_order,
+    expired,
+    job_columns,
+    job_ids,
+    lapsed,
+    of_queue,
+    unclaimed,
+    unexpired,
+    up_to,
+)
+from alkstore_core.sql.dead_letters import bury_ids, bury_overdrawn
+from alkstore_core.sql.rows import job_from_row
+from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, jobs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select, Update
+    from sqlalchemy.sql.elements import ColumnElement
+
+    from alkstore_core.sql.op import Op
+    from alkstore_core.values import Job
+
+CHUNK = 10_000
+
+EXHAUSTED = "max attempts exceeded"
+
+_due = (jobs.c.state == DELAYED, of_queue, jobs.c.run_at <= NOW, unexpired)
+_past_expiry = (of_queue, jobs.c.state.in_([DELAYED, READY]), expired)
+_unexhausted = jobs.c.attempts < jobs.c.max_attempts
+
+PROBE = select(
+    exists(job_ids(*_due)).label("due"),
+    exists(job_ids(lapsed)).label("lapsed"),
+    exists(job_ids(*_past_expiry)).label("expired"),
+)
+
+
+def _change(chosen: Select[Any], **changes: ColumnElement[Any]) -> Update:
+    return update(jobs).where(jobs.c.id.in_(chosen)).values(**changes)
+
+
+SET_ASIDE = _change(up_to("chunk", job_ids(*_past_expiry)), state=EXPIRED)
+SET_LAPSED_ASIDE = _change(up_to("chunk", job_ids(lapsed, expired)), state=EXPIRED, **unclaimed)
+
+SPENT = up_to("chunk", job_ids(lapsed, unexpired, ~_unexhausted))
+
+_lapsed = job_ids(lapsed, unexpired, _unexhausted)
+
+LAPSE = _change(up_to("chunk", _lapsed.order_by(jobs.c.claim_expires_at)), state=READY, **unclaimed)
+LAPSE_BEST = _change(up_to("chunk", _lapsed.order_by(*claim_order)), state=READY, **unclaimed)
+
+PROMOTE = _change(up_to("chunk", job_ids(*_due).order_by(jobs.c.run_at)), state=READY)
+PROMOTE_BEST = _change(up_to("chunk", job_ids(*_due).order_by(*claim_order)), state=READY)
+
+CLAIM = _change(
+    up_to("limit", job_ids(jobs.c.state == READY, of_queue, unexpired).order_by(*claim_order)),
+    state=PROCESSING,
+    attempts=jobs.c.attempts + ONE,
+    worker_id=argument("worker_id"),
+    claimed_at=NOW,
+    claim_expires_at=later(jobs.c.visibility_timeout_s),
+).returning(*job_columns)
+
+
+def claim(queue: str, worker_id: str, limit: int) -> Op[list[Job]]:
+    """Hand out up to `limit` jobs in claim order, each to exactly one caller."""
+    ((due, lapsed_, expired_),) = (yield PROBE, {"queue": queue}).rows
+    chunk = {"queue": queue, "chunk": max(limit, CHUNK)}
+    if expired_:
+        yield SET_ASIDE, chunk
+    if lapsed_:
+        yield from _turn_back(chunk)
+    if due and (yield PROMOTE, chunk).count == chunk["chunk"]:
+        yield PROMOTE_BEST, chunk
+    claimed: list[Job] = []
+    while True:
+        row = {"queue": queue, "worker_id": worker_id, "limit": limit - len(claimed)}
+        found = [job_from_row(row) for row in (yield CLAIM, row).rows]
+        claimed += [job for job in found if job.attempts <= job.max_attempts]
+        overdrawn = [job.id for job in found if job.attempts > job.max_attempts]
+        if not overdrawn:
+            break
+        # Pending without an attempt left: only a job loaded from elsewhere stands like that.
+        yield from bury_overdrawn(overdrawn, EXHAUSTED)
+    claimed.sort(key=_claim_order)
+    return claimed
+
+
+def _turn_back(chunk: dict[str, Any]) -> Op[None]:
+    """Make lapsed claims' jobs ready again, or dead, or set them aside for the sweep."""
+    yield SET_LAPSED_ASIDE, chunk
+    spent = (yield SPENT, chunk).rows
+    yield from bury_ids([id_ for (id_,) in spent], EXHAUSTED)
+    if (yield LAPSE, chunk).count == chunk["chunk"]:
+        yield LAPSE_BEST, chunk
+
+
+def _claim_order(job: Job) -> tuple[int, int, int]:
+    return -job.priority, job.run_at, job.id
