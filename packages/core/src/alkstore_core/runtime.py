@@ -1,0 +1,189 @@
+"""What every handle of one store shares: the engine, the writer's slot, and being open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from alkstore_core.completion import to_the_end
+from alkstore_core.errors import AlkstoreError, Closed, DatabaseError
+from alkstore_core.slot import WriterSlot
+from alkstore_core.wakes import QueueWakes
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from alkstore_core.spi import Engine, Session
+    from alkstore_core.transactions import OpenTx
+
+T = TypeVar("T")
+
+_log = logging.getLogger("alkstore")
+
+
+class Endable(Protocol):
+    """A receiver or runner that must not outlive the store."""
+
+    def end(self) -> None:
+        """Stop waiting, now."""
+
+
+class Runtime:
+    """One store's life: new → open → closed, on one event loop in one process.
+
+    `session()` is on every call's path, so all refusals hide behind one comparison: `_loop` is
+    the home loop while the store may be used, and nothing else ever is.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.slot = WriterSlot(engine.busy_timeout)
+        self.transactions: set[OpenTx] = set()
+        self.receivers: weakref.WeakSet[Endable] = weakref.WeakSet()
+        self.queue_wakes = QueueWakes(self)
+        self.runners: set[asyncio.Future[None]] = set()
+        self._state: Literal["new", "open", "closed", "forked"] = "new"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._auto: Session = engine.auto
+        self._background: set[asyncio.Task[Any]] = set()
+        self._opening = asyncio.Lock()
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are accepted."""
+        return self._state == "open"
+
+    def session(self) -> Session:
+        """The auto-commit session.
+
+        Raises:
+            Closed: the store is not open.
+            DatabaseError: this is another event loop or a forked child.
+
+        """
+        if self._loop is not None and asyncio.get_running_loop() is self._loop:
+            return self._auto
+        raise self._refusal()
+
+    async def turn(self, call: str, tx_method: str | None = None) -> None:
+        """Wait for the turn of an auto-commit write; callers first ask whether `slot.taken`."""
+        self.session()
+        instead = (
+            "call it after the transaction has ended"
+            if tx_method is None
+            else f"use {tx_method}() on the handle, or call it after the transaction has ended"
+        )
+        await self.slot.turn(call, instead)
+
+    def check_home(self) -> None:
+        """Refuse another loop or a forked child, but not a closed store."""
+        if self._state == "forked" or asyncio.get_running_loop() is not self._home:
+            raise self._refusal()
+
+    async def open(self) -> None:
+        """Open the engine; on an open store nothing happens."""
+        async with self._opening:
+            if self._state == "open":
+                self.session()
+                return
+            if self._state != "new":
+                raise self._refusal()
+            await self.engine.open()
+            self._auto = self.engine.auto
+            self._loop = self._home = asyncio.get_running_loop()
+            self._state = "open"
+            _opened.add(self)
+
+    async def close(self) -> None:
+        """End everything; whoever calls it meanwhile waits for the same end."""
+        if self._state == "forked":
+            raise self._refusal()
+        async with self._opening:
+            if self._home not in {None, asyncio.get_running_loop()}:
+                raise self._refusal()
+            if self._closing is None:
+                self._state = "closed"
+                self._loop = None
+                _opened.discard(self)
+                self._closing = asyncio.get_running_loop().create_task(self._close())
+        await to_the_end(self._closing)
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that `close` waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` to its end, whatever becomes of the caller."""
+        return await to_the_end(self.spawn(work))
+
+    def mark(self) -> float:
+        """A moment on the time by which this store waits; see `left`."""
+        clock = self.engine.clock
+        return time.monotonic() if clock is None else clock.now()
+
+    def left(self, mark: float, seconds: int) -> int:
+        """What is left of `seconds` since `mark`: an answer took time, or a clock was moved."""
+        return max(seconds - int(self.mark() - mark), 0)
+
+    def forget_parent(self) -> None:
+        """In a forked child: the connections belong to the parent."""
+        self._state = "forked"
+        self._loop = None
+
+    async def _close(self) -> None:
+        for receiver in tuple(self.receivers):
+            receiver.end()
+        # A runner gives its leadership back first, so that another need not wait for its lapse.
+        if self.runners:
+            await asyncio.wait(self.runners, timeout=self.engine.busy_timeout)
+        while self.transactions or self._background:
+            for transaction in tuple(self.transactions):
+                await quietly(
+                    transaction.end((Closed, "the store was closed, its transactions rolled back"))
+                )
+            if self._background:
+                await asyncio.wait(self._background)
+        if self._home is not None:
+            await self.engine.close()
+
+    def _refusal(self) -> AlkstoreError:
+        if self._state == "forked":
+            return DatabaseError(
+                "this store was opened before the process forked; its connections are the "
+                "parent's: open a store of your own in the child"
+            )
+        if self._state == "new":
+            return Closed("the store is not open: use `async with store` or call open() first")
+        if self._state == "closed":
+            return Closed("the store is closed: construct and open a new one")
+        return DatabaseError(
+            "this store was opened on another event loop: open one on each loop that uses it"
+        )
+
+
+async def quietly(work: Coroutine[Any, Any, object]) -> None:
+    """Clean up as far as the database lets us; a failure must not hide what led here."""
+    try:
+        await work
+    except AlkstoreError as error:
+        _log.warning("clean-up failed: %s", error)
+
+
+_opened: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for runtime in _opened:
+        runtime.forget_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)

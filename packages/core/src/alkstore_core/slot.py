@@ -1,0 +1,151 @@
+"""Whose turn it is to write, on an engine with one writer: first come, first served."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from alkstore_core.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    _Waiter = asyncio.Future[None]
+
+
+class Lease:
+    """The turn of one open transaction, from its begin to its end."""
+
+    __slots__ = ("_slot", "name", "since", "task")
+
+    def __init__(self, slot: WriterSlot, task: asyncio.Task[Any]) -> None:
+        self._slot = slot
+        self.task = weakref.ref(task)
+        self.name = task.get_name()
+        self.since = time.monotonic()
+
+    def release(self) -> None:
+        """Let the next one write. Idempotent."""
+        self._slot.release(self)
+
+
+class _Ticket:
+    """A place in the queue: of one transaction, or of auto-commit writes that came together."""
+
+    __slots__ = ("task", "waiters")
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self.task = task
+        self.waiters: list[_Waiter] = []
+
+
+class WriterSlot:
+    """At most one open transaction; auto-commit writes pass while there is none.
+
+    Without this queue writers would meet in the database, where luck decides who waits for
+    ever, and a task that writes beside its own transaction would wait for itself.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout: Final = timeout
+        self._holder: Lease | None = None
+        self._queue: deque[_Ticket] = deque()
+        self.taken = False
+
+    async def acquire(self) -> Lease:
+        """Wait for the turn of a transaction.
+
+        Raises:
+            DatabaseError: this task already holds one, or nobody let go within the timeout.
+
+        """
+        task = _running_task()
+        self._refuse_holder(task, "begin one transaction at a time, or begin it in another task")
+        if not self.taken:
+            self._hold(task)
+        else:
+            ticket = _Ticket(task)
+            self._queue.append(ticket)
+            try:
+                await self._wait(ticket)
+            except BaseException:
+                # The turn may have come in the very moment in which the wait was cancelled.
+                if self._holder is not None and self._holder.task() is task:
+                    self._holder.release()
+                raise
+        lease = self._holder
+        if lease is None:  # pragma: no cover - granted above
+            raise AssertionError
+        return lease
+
+    async def turn(self, call: str, instead: str) -> None:
+        """Wait until an auto-commit write may go. Call only while the slot is `taken`.
+
+        Raises:
+            DatabaseError: this task's own open transaction is in the way, or somebody else's
+                was for the whole timeout.
+
+        """
+        self._refuse_holder(_running_task(), f"{call} would wait for it for ever; {instead}")
+        if not self._queue or self._queue[-1].task is not None:
+            self._queue.append(_Ticket(None))
+        await self._wait(self._queue[-1])
+
+    def release(self, lease: Lease) -> None:
+        """Give the turn to whoever waits longest, if `lease` has it."""
+        if self._holder is not lease:
+            return
+        self._holder = None
+        while self._queue and self._holder is None:
+            ticket = self._queue.popleft()
+            if ticket.task is not None:
+                self._hold(ticket.task)
+            for waiter in ticket.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+        self.taken = self._holder is not None
+
+    def _hold(self, task: asyncio.Task[Any]) -> None:
+        self._holder = Lease(self, task)
+        self.taken = True
+
+    async def _wait(self, ticket: _Ticket) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: _Waiter = loop.create_future()
+        ticket.waiters.append(waiter)
+        alarm = loop.call_later(self._timeout, self._expire, waiter)
+        try:
+            await waiter
+        finally:
+            alarm.cancel()
+            ticket.waiters.remove(waiter)
+            if not ticket.waiters and ticket in self._queue:
+                self._queue.remove(ticket)
+
+    def _expire(self, waiter: _Waiter) -> None:
+        holder = self._holder
+        if waiter.done() or holder is None:
+            return
+        held = time.monotonic() - holder.since
+        waiter.set_exception(
+            DatabaseError(
+                f"no turn to write within {self._timeout:g} s: task {holder.name!r} has held a "
+                f"transaction open for {held:.1f} s"
+            )
+        )
+
+    def _refuse_holder(self, task: asyncio.Task[Any], advice: str) -> None:
+        if self._holder is not None and self._holder.task() is task:
+            raise DatabaseError(
+                f"this task holds an open transaction and this store has one writer: {advice}"
+            )
+
+
+def _running_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    if task is None:
+        raise DatabaseError("a store is used from within an asyncio task")
+    return task

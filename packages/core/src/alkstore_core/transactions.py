@@ -1,0 +1,304 @@
+"""Transactions: the handle a caller holds, and what frees the database when it is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from alkstore_core.errors import DatabaseError
+from alkstore_core.runtime import quietly
+from alkstore_core.txops import TxOps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+    from alkstore_core.errors import AlkstoreError
+    from alkstore_core.runtime import Runtime
+    from alkstore_core.slot import Lease
+    from alkstore_core.spi import Session, TxSession
+
+
+class OpenTx:
+    """The transaction itself, owner of the session and of the writer's turn.
+
+    `async with` it to use the session: one operation at a time. An operation that failed in the
+    database or was cancelled half-way leaves a transaction of unknown contents, and some
+    databases would turn its COMMIT into a ROLLBACK without a word; so it can only be undone.
+    """
+
+    def __init__(self, runtime: Runtime, session: TxSession, lease: Lease | None) -> None:
+        self.session = session
+        self._runtime = runtime
+        self._lease = lease
+        self._lock = asyncio.Lock()
+        # Texts, not exceptions: a traceback would keep the handle alive and end the drop rule.
+        self._fault: str | None = None
+        self._ended: tuple[type[AlkstoreError], str] | None = None
+        self._ended_by_caller = False
+        runtime.transactions.add(self)
+
+    @property
+    def over(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._ended is not None
+
+    @property
+    def ended_by_caller(self) -> bool:
+        """Whether the caller committed or rolled back by hand."""
+        return self._ended_by_caller
+
+    @property
+    def notify_limit(self) -> int | None:
+        """The engine's largest notify payload."""
+        return self._runtime.engine.notify_limit
+
+    def check(self) -> None:
+        """Refuse a spent handle, and other loops.
+
+        Raises:
+            DatabaseError: committed, rolled back, or used where it was not begun.
+            Closed: the store was closed.
+
+        """
+        self._runtime.check_home()
+        self._check_open()
+
+    async def __aenter__(self) -> Session:
+        self.check()
+        await self._lock.acquire()
+        try:
+            self._check_open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self.session
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+        if exc is None:
+            return
+        self._fault = str(exc)
+        if not isinstance(exc, Exception):
+            await quietly(self.end(spent("rolled back, because a call in it was cancelled")))
+
+    async def commit(self) -> None:
+        """Commit, and free everything, whatever comes of it."""
+        self.check()
+        await self._runtime.finish(self._commit())
+
+    async def rollback(self) -> None:
+        """Roll back on the caller's demand; a spent transaction stays what it is."""
+        self._runtime.check_home()
+        self._ended_by_caller = self._ended_by_caller or self._ended is None
+        await self.end(spent("rolled back"))
+
+    async def end(self, reason: tuple[type[AlkstoreError], str]) -> None:
+        """Roll back unless it was ended before; later uses raise `reason`."""
+        if self._ended is None:
+            await self._runtime.finish(self._rollback(reason))
+
+    def drop(self) -> None:
+        """Nobody can commit any more: roll back in the background."""
+        if self._ended is None:
+            self._runtime.spawn(quietly(self._rollback(spent("dropped"))))
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            kind, text = self._ended
+            raise kind(text)
+
+    async def _commit(self) -> None:
+        async with self._lock:
+            self._check_open()
+            try:
+                if self._fault is not None:
+                    raise DatabaseError(
+                        f"nothing was committed: a call in this transaction failed: {self._fault}"
+                    )
+                self._ended = spent("committed")
+                await self.session.commit()
+                self._ended_by_caller = True
+            except BaseException:
+                self._ended = spent("rolled back, because its commit failed")
+                await quietly(self.session.rollback())
+                raise
+            finally:
+                self._free()
+
+    async def _rollback(self, reason: tuple[type[AlkstoreError], str]) -> None:
+        async with self._lock:
+            if self._ended is not None:
+                return
+            self._ended = reason
+            try:
+                await self.session.rollback()
+            finally:
+                self._free()
+
+    def _free(self) -> None:
+        self._runtime.transactions.discard(self)
+        if self._lease is not None:
+            self._lease.release()
+
+
+class TxHandle(TxOps):
+    """A transaction: its `*_tx` methods take effect together at `commit`, or not at all.
+
+    Losing the last reference without `commit` rolls back; so does closing the store. A handle
+    serves one transaction. Calls of several tasks on one handle take turns.
+    """
+
+    __slots__ = ("__weakref__", "_drop", "_tx")
+
+    def __init__(self, tx: OpenTx) -> None:
+        self._tx = tx
+        self._drop = weakref.finalize(self, _dropped, asyncio.get_running_loop(), tx)
+        self._drop.atexit = False
+
+    async def commit(self) -> None:
+        """Make everything durable and visible; then receivers wake. The handle is spent.
+
+        A cancellation that arrives meanwhile is re-raised after the commit's end.
+
+        Raises:
+            DatabaseError: nothing was committed; or, when the message says so, the connection
+                was lost in COMMIT and the outcome is unknown. Also on a spent handle.
+            Closed: the store was closed, the transaction rolled back.
+
+        """
+        await self._tx.commit()
+
+    async def rollback(self) -> None:
+        """Undo everything. The handle is spent; on a spent handle nothing happens.
+
+        Raises:
+            DatabaseError: the connection failed; the database undoes the transaction by itself.
+
+        """
+        await self._tx.rollback()
+
+    def _turn(self) -> contextlib.AbstractAsyncContextManager[Session]:
+        return self._tx
+
+    def _notify_limit(self) -> int | None:
+        return self._tx.notify_limit
+
+
+def _dropped(loop: asyncio.AbstractEventLoop, tx: OpenTx) -> None:
+    if tx.over:
+        return
+    # The collector runs in whichever thread it pleases, also after the loop is gone.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(tx.drop)
+
+
+H_co = TypeVar("H_co", bound=TxHandle, covariant=True)
+
+
+class _Beginning(Generic[H_co]):
+    """Begins on `async with`, and keeps the handle alive to the end of the block."""
+
+    __slots__ = ("_held", "_runtime", "_wrap")
+
+    def __init__(self, runtime: Runtime, wrap: Callable[[OpenTx], H_co]) -> None:
+        self._runtime = runtime
+        self._wrap = wrap
+        self._held: tuple[OpenTx, H_co] | None = None
+
+    async def __aenter__(self) -> H_co:
+        tx = await begin(self._runtime)
+        self._held = tx, self._wrap(tx)
+        return self._held[1]
+
+    def _let_go(self) -> OpenTx:
+        if self._held is None:
+            raise DatabaseError("leave only a block that was entered")
+        tx, self._held = self._held[0], None
+        return tx
+
+
+class BeginTx(_Beginning[H_co]):
+    """A transaction about to begin: `await` it, or use it with `async with`.
+
+    Leaving the block without `commit` rolls back.
+    """
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, H_co]:
+        return self._begin().__await__()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await _roll_back(self._let_go(), exc)
+
+    async def _begin(self) -> H_co:
+        return self._wrap(await begin(self._runtime))
+
+
+class Transaction(_Beginning[H_co]):
+    """`async with`: commits when the block ends well, rolls back when it raises anything."""
+
+    __slots__ = ()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        tx = self._let_go()
+        if exc is not None:
+            await _roll_back(tx, exc)
+        elif not tx.ended_by_caller:
+            # Ended by hand in the block is legal; undone for another reason has to be told.
+            await tx.commit()
+
+
+async def begin(runtime: Runtime) -> OpenTx:
+    """Wait for the writer's turn where there is one, and begin.
+
+    When the caller is cancelled meanwhile, the begin ends and what it began is rolled back.
+    """
+    runtime.session()
+    lease = await runtime.slot.acquire() if runtime.engine.single_writer else None
+    began: list[OpenTx] = []
+    try:
+        runtime.session()
+        await runtime.finish(_begin(runtime, lease, began))
+        runtime.session()
+    except BaseException:
+        if began:
+            await quietly(began[0].end(spent("rolled back, because its begin was cancelled")))
+        elif lease is not None:
+            lease.release()
+        raise
+    return began[0]
+
+
+async def _begin(runtime: Runtime, lease: Lease | None, began: list[OpenTx]) -> None:
+    began.append(OpenTx(runtime, await runtime.engine.begin(), lease))
+
+
+async def _roll_back(tx: OpenTx, error: BaseException | None) -> None:
+    if error is None:
+        await tx.rollback()
+    else:
+        await quietly(tx.rollback())
+
+
+def spent(how: str) -> tuple[type[AlkstoreError], str]:
+    """Why a transaction takes no more calls."""
+    return DatabaseError, f"this transaction was {how}; begin another one"
