@@ -39,6 +39,13 @@ class HubSubscription(Subscription):
             self._pending = fired
         self._release()
 
+    def forget_until(self, mark: int) -> None:
+        """Signals up to `mark` happened before this subscription: drop a pending one of them."""
+        if self._mark <= mark:
+            self._mark = mark
+            if self._pending is Fired.SIGNALLED:
+                self._pending = None
+
     async def wait(self) -> Fired:
         """Return the pending signal, or wait for one."""
         while self._pending is None:

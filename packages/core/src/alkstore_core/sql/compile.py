@@ -52,9 +52,7 @@ class Compiler:
             return Compiled(compiled.string, _nothing, needs_now)
         if constants:
             pick = _picker(names)
-            return Compiled(
-                compiled.string, lambda given: pick({**constants, **given}), needs_now
-            )
+            return Compiled(compiled.string, lambda given: pick({**constants, **given}), needs_now)
         return Compiled(compiled.string, _picker(names), needs_now)
 
 

@@ -21,13 +21,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from alkstore_core.errors import AlkstoreError, DatabaseError
+from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from alkstore_core.sql.compile import Compiler
+    from alkstore_core.sql.merging import Merge
 
 T = TypeVar("T")
 
@@ -88,7 +90,11 @@ class _Call:
         self.error: BaseException | None = None
 
 
-class _GroupError(Exception):
+class _BusyError(Exception):
+    """Somebody else holds the lock; nothing was done."""
+
+
+class _StatementError(Exception):
     """A statement of a group failed and the group was rolled back."""
 
 
@@ -102,18 +108,23 @@ class Runner(Driver):
         now: Callable[[], int],
         *,
         begin: str,
+        merges: Mapping[Callable[..., Op[Any]], Merge],
+        check: Callable[[], None],
         busy_timeout: float,
         is_busy: Callable[[BaseException], bool],
         describe: str,
     ) -> None:
         """Prepare; nothing is opened before `start`.
 
-        `begin` is the statement that begins a group, `describe` names the database in errors.
+        `begin` is the statement that begins a group, `check` raises when the database is no
+        longer what was opened, `describe` names it in errors.
         """
         self._connect = connect
         self._compile = compiler
         self._now = now
         self._begin = begin
+        self._merges = merges
+        self._check = check
         self._busy_timeout = busy_timeout
         self._is_busy = is_busy
         self._describe = describe
@@ -133,6 +144,7 @@ class Runner(Driver):
         """
         self._loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a program that forgets to close its store must still be able to end.
         self._thread = threading.Thread(
             target=self._serve, args=(started,), name="alkstore-runner", daemon=True
@@ -164,12 +176,12 @@ class Runner(Driver):
             return
         self._hand_over()
         self._handed.put(None)
-        joined = self._loop.run_in_executor(None, thread.join)
         try:
-            await asyncio.shield(joined)
-        except asyncio.CancelledError:
-            await joined
-            raise
+            await asyncio.shield(self._ended)
+        finally:
+            # Immediate once `_ended` is set; after a cancellation the thread ends by itself.
+            if self._ended.done():
+                thread.join()
 
     def _hand_over(self) -> None:
         if self._gathered:
@@ -182,7 +194,7 @@ class Runner(Driver):
         try:
             self._connection = self._connect()
         except Exception as error:  # noqa: BLE001 - handed to whoever opens the store
-            self._post(_settle, started, None, error)
+            self._post(_settle, started, None, self._translate(error))
             return
         self._post(_settle, started, None, None)
         waiting: list[_Call] = []
@@ -193,6 +205,7 @@ class Runner(Driver):
             waiting = self._run_group(waiting)
             self._last_end = time.monotonic()
         self._discard_connection()
+        self._post(_settle, self._ended, None, None)
 
     def _take(self, waiting: list[_Call]) -> bool:
         """Move what was handed over into `waiting`, urgent first; true when it was the end."""
@@ -225,89 +238,92 @@ class Runner(Driver):
         live = [call for call in calls if not call.future.cancelled()]
         if not live:
             return []
-        done, rest = self._attempt(live)
-        if done:
-            self._post(_deliver, done)
+        ended, rest = self._attempt(live)
+        self._post(_deliver, ended)
         return rest
 
     def _attempt(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
-        try:
-            late = self._start_transaction(calls)
-            if late:
-                return late, [call for call in calls if call.error is None]
-            taken = self._execute(calls)
-        except _GroupError:
-            for call in calls:
-                self._alone(call)
-            return calls, []
-        except BaseException as error:  # noqa: BLE001 - every caller has to hear of it
-            for call in calls:
-                call.error = self._translate(error)
-            return calls, []
-        return calls[:taken], calls[taken:]
-
-    def _alone(self, call: _Call) -> None:
-        """Run one call in a transaction of its own; its outcome is in the call."""
-        call.value = call.error = None
-        try:
-            if not self._start_transaction([call]):
-                self._execute([call])
-        except _GroupError as error:
-            call.error = self._translate(error.__cause__)
-        except BaseException as error:  # noqa: BLE001 - the caller has to hear of it
-            call.error = self._translate(error)
-
-    def _start_transaction(self, calls: list[_Call]) -> list[_Call]:
-        """Begin, waiting for the lock; return the calls whose patience ended first, if any."""
-        connection = self._connection
-        if connection is None:
-            connection = self._connection = self._connect()
+        """Run a group to its commit; return the calls that have an outcome, and the others."""
         while True:
             try:
-                connection.execute(self._begin)
-            except Exception as error:
-                if not self._is_busy(error):
-                    raise
-                busy = error
-            else:
-                return []
-            now = time.monotonic()
-            late = [call for call in calls if now >= call.deadline]
-            if late:
-                for call in late:
-                    call.error = self._locked(busy)
-                return late
-            time.sleep(retry_pause())
+                self._start_transaction()
+                return self._execute(calls)
+            except _BusyError as busy:
+                late = [call for call in calls if time.monotonic() >= call.deadline]
+                if late:
+                    for call in late:
+                        call.error = locked(self._describe, self._busy_timeout, busy.__cause__)
+                    return late, [call for call in calls if call.error is None]
+                time.sleep(retry_pause())
+            except _StatementError as error:
+                if len(calls) == 1:
+                    calls[0].error = self._translate(error.__cause__)
+                else:
+                    for call in calls:
+                        self._attempt([call])
+                return calls, []
+            except BaseException as error:  # noqa: BLE001 - every caller has to hear of it
+                for call in calls:
+                    call.error = self._translate(error)
+                return calls, []
 
-    def _execute(self, calls: list[_Call]) -> int:
-        """Run calls in the open transaction and commit; return how many had their turn."""
+    def _start_transaction(self) -> None:
+        self._check()
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            self._connection.execute(self._begin)
+        except Exception as error:
+            if self._is_busy(error):
+                raise _BusyError from error
+            raise
+
+    def _execute(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
+        """Run calls in the open transaction and commit; return those run, and the others."""
         connection = self._connection
         assert connection is not None  # noqa: S101 - the transaction is open on it
         ends = time.monotonic() + GROUP_SECONDS
-        taken = 0
+        ran: list[_Call] = []
+        rest: list[_Call] = []
         try:
-            for call in calls:
-                call.value = self._run_op(connection, call.op, call.args)
-                taken += 1
-                if time.monotonic() > ends:
-                    break
+            for calls_of_unit in self._units(calls):
+                if ran and time.monotonic() > ends:
+                    rest += calls_of_unit
+                else:
+                    self._run_unit(connection, calls_of_unit)
+                    ran += calls_of_unit
         except Exception as error:
             self._roll_back()
-            raise _GroupError from error
+            raise (_BusyError if self._is_busy(error) else _StatementError) from error
         try:
             connection.execute("COMMIT")
         except Exception as error:
             self._roll_back()
-            message = (
-                f"the commit of {self._describe} failed: {error}. Whether it took effect is "
-                "unknown until the database is read again; nothing was retried"
-            )
-            raise DatabaseError(message) from error
-        return taken
+            raise commit_failed(self._describe, error) from error
+        return ran, rest
 
-    def _run_op(
-        self, connection: Connection, op: Callable[..., Op[T]], args: Iterable[Any]
-    ) -> T:
+    def _units(self, calls: list[_Call]) -> Iterable[list[_Call]]:
+        """Group the calls that can be one op; they take the place of the first of them."""
+        if len(calls) == 1:
+            return (calls,)
+        units: dict[object, list[_Call]] = {}
+        for call in calls:
+            merge = self._merges.get(call.op)
+            key = call if merge is None else (call.op, merge.key(call.args))
+            units.setdefault(key, []).append(call)
+        return units.values()
+
+    def _run_unit(self, connection: Connection, calls: list[_Call]) -> None:
+        if len(calls) == 1:
+            (call,) = calls
+            call.value = self._run_op(connection, call.op, call.args)
+            return
+        merge = self._merges[calls[0].op]
+        values = self._run_op(connection, merge.run, ([call.args for call in calls],))
+        for call, value in zip(calls, values, strict=True):
+            call.value = value
+
+    def _run_op(self, connection: Connection, op: Callable[..., Op[T]], args: Iterable[Any]) -> T:
         generator = op(*args)
         now: int | None = None
         try:
@@ -341,21 +357,8 @@ class Runner(Driver):
             with contextlib.suppress(Exception):
                 connection.close()
 
-    def _locked(self, cause: BaseException) -> DatabaseError:
-        error = DatabaseError(
-            f"{self._describe} stayed locked by another connection or process for "
-            f"{self._busy_timeout:g} s; find the transaction that is open that long, or raise "
-            "busy_timeout"
-        )
-        error.__cause__ = cause
-        return error
-
     def _translate(self, error: BaseException | None) -> BaseException:
-        if isinstance(error, AlkstoreError):
-            return error
-        translated = DatabaseError(f"{self._describe} refused an operation: {error}")
-        translated.__cause__ = error
-        return translated
+        return error if isinstance(error, AlkstoreError) else refused(self._describe, error)
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
         # The loop may be gone while work is still queued: then nobody waits for the answer.

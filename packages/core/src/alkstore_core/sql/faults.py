@@ -1,0 +1,43 @@
+"""What the SQL engines say when the database does not do as asked.
+
+The driver's error is the cause of each; none of these texts carries a statement's parameters.
+"""
+
+from __future__ import annotations
+
+from alkstore_core.errors import DatabaseError
+
+
+
+def locked(database: str, busy_timeout: float, cause: BaseException | None) -> DatabaseError:
+    """Nothing was done: somebody else's transaction outlasted our patience."""
+    return _caused(
+        f"{database} stayed locked by another connection or process for {busy_timeout:g} s; "
+        "find the transaction that is open that long, or raise busy_timeout",
+        cause,
+    )
+
+
+def commit_failed(database: str, cause: BaseException) -> DatabaseError:
+    """Nobody knows whether it is done, so nobody may try again."""
+    return _caused(
+        f"the commit of {database} failed: {reason(cause)}. Whether it took effect is unknown "
+        "until the database is read again; nothing was retried",
+        cause,
+    )
+
+
+def refused(database: str, cause: BaseException | None) -> DatabaseError:
+    """Nothing was done: the database said no."""
+    return _caused(f"{database} refused an operation: {reason(cause)}", cause)
+
+
+def reason(error: BaseException | None) -> str:
+    """The driver's own words, without SQLAlchemy's statement and parameters around them."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def _caused(message: str, cause: BaseException | None) -> DatabaseError:
+    error = DatabaseError(message)
+    error.__cause__ = cause
+    return error

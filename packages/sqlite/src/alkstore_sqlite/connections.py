@@ -1,0 +1,116 @@
+"""Raw SQLite connections to one database file, and what SQLite's errors mean.
+
+The file is only ever opened through SQLite: closing any other descriptor of it would drop this
+process's POSIX locks and lose commits.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from alkstore_core import DatabaseError
+from alkstore_core.sql.runner import retry_pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from alkstore_sqlite.opts import Synchronous
+
+T = TypeVar("T")
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether somebody else holds the lock. Sees through SQLAlchemy's wrapping."""
+    while error is not None:
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        if code is not None:
+            return code & 0xFF == sqlite3.SQLITE_BUSY
+        error = getattr(error, "orig", None) or error.__cause__
+    return False
+
+
+def patiently(action: Callable[[], T], busy_timeout: float) -> T:
+    """Do something again while the database is busy, for at most `busy_timeout` seconds."""
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            return action()
+        except sqlite3.Error as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(retry_pause())
+
+
+@attrs.frozen
+class FileIdentity:
+    """Which file a path named when the store was opened."""
+
+    path: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: str) -> FileIdentity:
+        """Look at the file; `stat` opens nothing."""
+        found = os.stat(path)
+        return cls(path, found.st_dev, found.st_ino)
+
+    def check(self) -> None:
+        """Refuse to go on when the path names another file now.
+
+        Raises:
+            DatabaseError: the file was deleted or replaced: commits to it would be lost.
+
+        """
+        try:
+            same = FileIdentity.of(self.path) == self
+        except OSError:
+            same = False
+        if not same:
+            message = (
+                f"the database file {self.path} was deleted or replaced while the store was "
+                "open; close the store and open it again"
+            )
+            raise DatabaseError(message)
+
+
+def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:
+    """Connect in WAL mode and autocommit. `path` is absolute, so never taken for a URI.
+
+    SQLite's own busy handler is off: it is not fair, and it is not asked when a file is
+    switched to WAL, so every wait is ours.
+    """
+    connection = open_plain(path)
+    try:
+        patiently(lambda: _use_wal(connection), busy_timeout)
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_plain(path: str) -> sqlite3.Connection:
+    """Connect without changing anything in the file."""
+    return sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=256)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        message = (
+            f"SQLite keeps this database in journal mode {mode!r} and cannot switch it to WAL; "
+            "put it on a local, writable disk"
+        )
+        raise DatabaseError(message)
+
+
+def database_file(cursor: Any) -> str:
+    """The file behind a connection's `main` database, as SQLite names it."""
+    cursor.execute("PRAGMA database_list")
+    return next((str(row[2]) for row in cursor.fetchall() if row[1] == "main"), "")

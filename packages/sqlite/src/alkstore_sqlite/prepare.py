@@ -1,0 +1,85 @@
+"""Making an application's own SQLAlchemy engine fit to carry alkstore's transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.util import await_only
+
+from alkstore_core.sql.runner import retry_pause
+from alkstore_sqlite.connections import database_file, is_busy
+from alkstore_sqlite.opts import Synchronous, check_synchronous
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
+
+FILE = "alkstore_sqlite_file"
+"""Key in `connection.info`: the file a prepared connection is on."""
+
+_PREPARED = "alkstore_sqlite_prepared"
+
+
+def prepare_engine(
+    engine: AnyEngine, *, synchronous: Synchronous = "FULL", busy_timeout: float = 5.0
+) -> AnyEngine:
+    """Let a store join this engine's transactions; return the engine.
+
+    Call it right after `create_engine` or `create_async_engine`: it concerns connections made
+    from then on. It turns off the driver's own transactions (with them a released savepoint
+    survives a rollback on Python 3.11), begins each transaction with `BEGIN IMMEDIATE` (a
+    transaction that reads first and writes later can otherwise fail at once, whatever the
+    timeout), waits for a busy database fairly for at most `busy_timeout` seconds, and sets
+    `synchronous`. Nothing else changes. Preparing an engine twice is the same as once.
+
+    Raises:
+        ValueError: not a SQLite engine, or an option out of its range.
+
+    """
+    check_synchronous(synchronous)
+    target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    if target.dialect.name != "sqlite":
+        message = f"prepare_engine takes SQLite engines; this one is {target.dialect.name}"
+        raise ValueError(message)
+    if getattr(target, _PREPARED, False):
+        return engine
+    setattr(target, _PREPARED, True)
+
+    def on_connect(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        dbapi.isolation_level = None
+        cursor: Any = dbapi.cursor()
+        try:
+            cursor.execute("PRAGMA busy_timeout=0")
+            cursor.execute(f"PRAGMA synchronous={synchronous}")
+            record.info[FILE] = database_file(cursor)
+        finally:
+            cursor.close()
+
+    def on_begin(connection: Connection) -> None:
+        _begin_immediate(connection, busy_timeout)
+
+    event.listen(target, "connect", on_connect)
+    event.listen(target, "begin", on_begin)
+    return engine
+
+
+def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except exc.DBAPIError as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+        else:
+            return
+        if connection.dialect.is_async:
+            await_only(asyncio.sleep(retry_pause()))
+        else:
+            time.sleep(retry_pause())

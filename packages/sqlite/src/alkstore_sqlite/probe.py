@@ -1,0 +1,66 @@
+"""What a commit changed, read from the tables: nothing has to be written for a wake."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from alkstore_core.spi import Topic
+from alkstore_core.sql.signals import CHANNELS_SINCE, READY_QUEUES, STREAM_TAILS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from sqlalchemy import Executable
+
+    from alkstore_core.spi import TopicKind
+    from alkstore_core.sql.compile import Compiler
+    from alkstore_sqlite.watcher import Mark
+
+
+class TableProbe:
+    """Reports channels notified since the last look, tails of streams, queues with ready work.
+
+    Called by the watcher's thread only. A stream or queue may be reported again without news:
+    the mark of a stream tells the receivers, ready work is worth a wake whoever sees it first.
+    """
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compile = compiler
+        self._last_notify = 0
+
+    def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> list[Mark]:
+        """Return what is new on `topics`."""
+        return list(self._news(connection, topics))
+
+    def _news(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> Iterator[Mark]:
+        wanted: dict[TopicKind, list[str]] = {}
+        for topic in topics:
+            wanted.setdefault(topic.kind, []).append(topic.name)
+        if "channel" in wanted:
+            names = set(wanted["channel"])
+            for seq, name in self._rows(connection, CHANNELS_SINCE, after=self._last_notify):
+                self._last_notify = seq
+                if name in names:
+                    yield Topic("channel", name), seq
+        if "stream" in wanted:
+            streams = json.dumps(wanted["stream"])
+            for name, tail in self._rows(connection, STREAM_TAILS, streams=streams):
+                if tail is not None:
+                    yield Topic("stream", name), tail
+        if "queue" in wanted:
+            queues = json.dumps(wanted["queue"])
+            for (name,) in self._rows(connection, READY_QUEUES, queues=queues):
+                yield Topic("queue", name), None
+        # Schedules and locks are few and rarely waited for: any commit may be theirs.
+        for kind in ("schedules", "lock"):
+            for name in wanted.get(kind, ()):
+                yield Topic(kind, name), None
+
+    def _rows(
+        self, connection: sqlite3.Connection, statement: Executable, **given: Any
+    ) -> list[Any]:
+        sql, arguments, _ = self._compile(statement)
+        return connection.execute(sql, arguments(given)).fetchall()

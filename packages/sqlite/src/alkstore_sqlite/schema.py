@@ -1,0 +1,84 @@
+"""The tables in the file: made once, never changed behind a running worker's back."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from alkstore_core import DatabaseError
+from alkstore_core.sql.tables import SCHEMA_VERSION, meta, metadata
+from alkstore_sqlite.connections import open_plain, patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def ensure_schema(
+    path: str, connect: Callable[[], sqlite3.Connection], busy_timeout: float
+) -> None:
+    """Leave the file with our schema, whoever else opens it at the same time.
+
+    A file that already has it is not written to. A file of a newer version is not touched, not
+    even switched to WAL.
+
+    Raises:
+        DatabaseError: the file's schema version is not the one this release knows.
+        sqlite3.Error: the file cannot be opened, read or written.
+
+    """
+    connection = open_plain(path)
+    try:
+        if patiently(lambda: _is_current(connection, path), busy_timeout):
+            return
+    finally:
+        connection.close()
+    connection = connect()
+    try:
+        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), busy_timeout)
+        try:
+            if not _is_current(connection, path):
+                for statement in ddl():
+                    connection.execute(statement)
+                connection.execute(
+                    f'INSERT INTO "{meta.name}" VALUES (?, ?)',  # noqa: S608 - our own name
+                    ("schema_version", str(SCHEMA_VERSION)),
+                )
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    finally:
+        connection.close()
+
+
+def ddl() -> Iterator[str]:
+    """Every statement that makes the schema, in order."""
+    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    for table in metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=dialect))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            yield str(CreateIndex(index).compile(dialect=dialect))
+
+
+def _is_current(connection: sqlite3.Connection, path: str) -> bool:
+    known = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (meta.name,)
+    ).fetchone()
+    if known is None:
+        return False
+    row = connection.execute(
+        f"SELECT value FROM \"{meta.name}\" WHERE key = 'schema_version'"  # noqa: S608 - our own name
+    ).fetchone()
+    found = None if row is None else row[0]
+    if found != str(SCHEMA_VERSION):
+        message = (
+            f"{path} holds alkstore schema version {found}, this release of alkstore-sqlite "
+            f"knows version {SCHEMA_VERSION}; nothing was changed. Use the release that wrote "
+            "the file, or a newer one"
+        )
+        raise DatabaseError(message)
+    return True
