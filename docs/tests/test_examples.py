@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from wheelhouse import ROOT
 
 RUNNER = Path(__file__).with_name("run_example.py")

@@ -9,6 +9,7 @@ from email.parser import HeaderParser
 
 import pytest
 from test_workspace import PROJECTS
+
 from wheelhouse import LOCK, build, uv, wheel
 
 MEMBERS = {project["name"]: project for project in PROJECTS.values()}

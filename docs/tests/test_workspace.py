@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
 from wheelhouse import LOCK, ROOT, members, pins
 
 PYTHONS = ("3.11", "3.12", "3.13")
