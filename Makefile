@@ -8,8 +8,10 @@ else
 CANDIDATES := $(PYTHON)
 endif
 
-# Some legs of `make test` instead of all: make test LEGS=core-py311,lowest
+# Some legs of `make test` instead of all, and what to hand to pytest:
+# make test LEGS=core-py311,lowest ARGS="-k backoff"
 LEGS ?=
+ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,7 +35,7 @@ demo: $(VENV)/.runtime ## Count the standard library with three workers, one of 
 
 test: $(VENV)/.dev ## Run every leg: lint, types, tests on the built wheels, docs (missing interpreters are skipped)
 	@rm -rf .tox/junit
-	$(BIN)/tox run $(LEGS:%=-e %); status=$$?; $(BIN)/python .ci/total.py && exit $$status
+	$(BIN)/tox run $(LEGS:%=-e %) $(if $(ARGS),-- $(ARGS)); status=$$?; $(BIN)/python .ci/total.py && exit $$status
 
 lint: $(VENV)/.dev ## Check style, the lock and the import arrows
 	$(BIN)/tox run -e lint,imports
