@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, TypeVar
 
-import attrs
-
 from alkstore_core.errors import CodecError
-from alkstore_core.structuring import unstructure
+from alkstore_core.structuring import MAX_DEPTH, has_fields, unstructure
 
-MAX_DEPTH = 500  # Well below the interpreter's recursion limit, and the same on each version.
 MAX_DIGITS = 4300
 _TOO_BIG = 10**MAX_DIGITS
 _SHOWN_STEPS = 20
@@ -62,8 +58,10 @@ def to_plain(value: Any) -> Any:
         CodecError: there is none; the message gives the place and the type.
 
     """
-    if _has_fields(value):
+    if has_fields(type(value)):
         value = unstructure(value)
+        if is_plain(value):
+            return value
     return _plain(value, (), frozenset())
 
 
@@ -88,7 +86,7 @@ def _plain_container(value: Any, path: Path, above: frozenset[int]) -> Any:
     if isinstance(value, dict):
         pairs = value if type(value) is dict else _equal(dict(value), value, path)
         return {_key(key, path): _plain(item, (*path, key), above) for key, item in pairs.items()}
-    if _has_fields(value):
+    if has_fields(type(value)):
         return _plain(unstructure(value), path, above)
     raise _refusal(path, f"a value of type {type(value).__name__}")
 
@@ -123,11 +121,6 @@ def _equal(plain: T, value: object, path: Path) -> T:
     if plain == value:
         return plain
     raise _refusal(path, f"a {type(value).__name__} that does not equal its plain value")
-
-
-def _has_fields(value: Any) -> bool:
-    kind = type(value)
-    return attrs.has(kind) or dataclasses.is_dataclass(kind)
 
 
 def _refusal(path: Path, what: str) -> CodecError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import dataclasses
+import functools
 import threading
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -15,8 +16,10 @@ from cattrs.preconf.json import make_converter
 from alkstore_core.errors import CodecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+MAX_DEPTH = 500  # Well below the interpreter's recursion limit, and the same on each version.
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _ARRAYS = (collections.abc.Sequence, collections.abc.Set, collections.deque)
 
 
@@ -24,16 +27,25 @@ def unstructure(value: Any) -> Any:
     """The fields of an attrs or data class instance as a dict, nested ones too.
 
     Raises:
-        CodecError: cattrs cannot, or the instance contains itself.
+        CodecError: cattrs cannot, or the instance contains itself or more than 500 levels.
 
     """
-    try:
-        return _converter.unstructure(value)
-    except RecursionError:
-        problem = "it is nested too deep"
-    except Exception as error:  # noqa: BLE001 - classes and their hooks raise what they please.
-        problem = f"{type(error).__name__} while reading its fields"
+    # CPython 3.13.0 lets cattrs recurse without end instead of raising `RecursionError`.
+    if _is_bounded(value):
+        try:
+            return _converter.unstructure(value)
+        except RecursionError:
+            problem = "it is nested too deep"
+        except Exception as error:  # noqa: BLE001 - classes and hooks raise what they please.
+            problem = f"{type(error).__name__} while reading its fields"
+    else:
+        problem = f"it contains itself or more than {MAX_DEPTH} levels"
     raise CodecError(f"cannot encode a {type(value).__name__}: {problem}")
+
+
+def has_fields(kind: type) -> bool:
+    """Whether instances of a class are taken apart: an attrs or a data class."""
+    return _field_names(kind) is not None
 
 
 def structure_value(value: Any, target: Any) -> Any:
@@ -51,6 +63,36 @@ def structure_value(value: Any, target: Any) -> Any:
         # The errors below quote the payload, so they are told, not chained.
         places = transform_error(error, format_exception=_told)
     raise CodecError(f"the payload is no {_name(target)}: {'; '.join(places[:5])}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    if attrs.has(kind):
+        return tuple(field.name for field in attrs.fields(kind))
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    return None
+
+
+def _is_bounded(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        # One of each: a cycle through several references would double the level each time.
+        parts = (part for item in level for part in _parts(item))
+        level = list({id(part): part for part in parts if type(part) not in _SCALARS}.values())
+        if not level:
+            return True
+    return False
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    kind: type = type(value)
+    names = _field_names(kind)
+    if names is not None:
+        return [getattr(value, name, None) for name in names]
+    if isinstance(value, collections.abc.Mapping):
+        return value.values()
+    return value if isinstance(value, _ARRAYS) and not isinstance(value, str | bytes) else ()
 
 
 def _told(error: BaseException, wanted: type | None) -> str:
@@ -71,11 +113,7 @@ def _json_type(target: Any) -> tuple[type, ...]:
         return (str,)
     if issubclass(kind, _ARRAYS):
         return (list,)
-    if (
-        issubclass(kind, collections.abc.Mapping)
-        or attrs.has(kind)
-        or dataclasses.is_dataclass(kind)
-    ):
+    if issubclass(kind, collections.abc.Mapping) or has_fields(kind):
         return (dict,)
     return ()
 

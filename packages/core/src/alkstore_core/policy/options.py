@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from alkstore_core.errors import DatabaseError
 from alkstore_core.headers import encode_headers
 from alkstore_core.integers import check_duration, check_i64
@@ -55,15 +53,7 @@ class OptionResolver:
         _check_class("opts", opts, EnqueueOpts)
         delay = _optional("delay", opts.delay)
         run_at = _optional("run_at", opts.run_at)
-        return attrs.evolve(
-            self._defaults,
-            priority=check_i64("priority", opts.priority),
-            delay=delay,
-            run_at=run_at if delay is None else None,
-            expires=_optional("expires", opts.expires),
-            max_attempts=self._max_attempts(opts.max_attempts),
-            headers=encode_headers(opts.headers),
-        )
+        return self._stamped(opts, delay, run_at if delay is None else None)
 
     def resolve_scheduled(self, opts: ScheduleOpts | None = None) -> JobSpec:
         """The spec of a job that a schedule enqueues; it is ready at once.
@@ -76,16 +66,24 @@ class OptionResolver:
         if opts is None:
             return self._defaults
         _check_class("opts", opts, ScheduleOpts)
-        return attrs.evolve(
-            self._defaults,
+        return self._stamped(opts, None, None)
+
+    def _stamped(
+        self, opts: EnqueueOpts | ScheduleOpts, delay: int | None, run_at: int | None
+    ) -> JobSpec:
+        queue = self._defaults
+        attempts = opts.max_attempts
+        return JobSpec(
             priority=check_i64("priority", opts.priority),
+            delay=delay,
+            run_at=run_at,
             expires=_optional("expires", opts.expires),
-            max_attempts=self._max_attempts(opts.max_attempts),
+            max_attempts=queue.max_attempts if attempts is None else _attempts(attempts),
+            visibility_timeout_s=queue.visibility_timeout_s,
+            backoff_base_s=queue.backoff_base_s,
+            dead_letter_retention_s=queue.dead_letter_retention_s,
             headers=encode_headers(opts.headers),
         )
-
-    def _max_attempts(self, value: int | None) -> int:
-        return self._defaults.max_attempts if value is None else _attempts(value)
 
 
 def _attempts(value: int) -> int:
