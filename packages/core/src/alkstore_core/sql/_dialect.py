@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
     from sqlalchemy.sql.elements import ColumnElement
 
-__all__ = ["FOREVER", "NOW", "Bytes", "Elements", "later", "upsert"]
+__all__ = ["FOREVER", "NOW", "Bytes", "Elements", "later", "unindexed", "upsert"]
 
 upsert = insert
 """`INSERT … ON CONFLICT`; Postgres' construct, which SQLite's compiler takes as well."""
@@ -64,6 +64,28 @@ def later(seconds: ColumnElement[int]) -> ColumnElement[int]:
     SQLite turns a sum that leaves the range into a float, so the sum is not made.
     """
     return case((seconds > FOREVER - NOW, FOREVER), else_=NOW + seconds)
+
+
+class _Unindexed(FunctionElement[Any]):
+    inherit_cache = True
+
+
+@compiles(_Unindexed)
+def _compile_unindexed(element: _Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.clauses.clauses[0], **kw)
+
+
+@compiles(_Unindexed, "sqlite")
+def _compile_unindexed_sqlite(element: _Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"+{compiler.process(element.clauses.clauses[0], **kw)}"
+
+
+def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The column, in a condition that must not choose the index: rows are found by their ids.
+
+    SQLite takes a list of ids for 25 rows and an index range for fewer, whatever stands in it.
+    """
+    return _Unindexed(column)
 
 
 class _Blob(FunctionElement[bytes]):

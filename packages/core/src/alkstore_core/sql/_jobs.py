@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, case, literal_column, null, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    and_,
+    bindparam,
+    case,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+)
 
-from alkstore_core.sql._dialect import NOW, Elements
+from alkstore_core.sql._dialect import NOW, Elements, unindexed
 from alkstore_core.sql.tables import DELAYED, PROCESSING, READY, jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sqlalchemy import ScalarSelect, Select
+    from sqlalchemy import Select
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.spi import Claim
@@ -52,15 +63,16 @@ expired = jobs.c.expires_at <= NOW
 
 lapsed = and_(jobs.c.state == PROCESSING, of_queue, jobs.c.claim_expires_at < NOW)
 
-live = and_(of_queue, jobs.c.state == PROCESSING, jobs.c.claim_expires_at >= NOW)
-"""Claimed, and the claim lasts: through the second of its deadline."""
+unlapsed = jobs.c.claim_expires_at >= NOW
+"""A claim lasts through the second of its deadline."""
 
-_one_claim = and_(
+live_claim = and_(
     jobs.c.id == bindparam("id", type_=BigInteger),
     jobs.c.attempts == bindparam("attempt", type_=BigInteger),
+    of_queue,
+    jobs.c.state == PROCESSING,
+    unlapsed,
 )
-
-live_claim = and_(_one_claim, live)
 """The fence of one handle."""
 
 
@@ -74,19 +86,15 @@ def job_ids(*conditions: ColumnElement[bool]) -> Select[int]:
     return select(jobs.c.id).where(*conditions).correlate(None)
 
 
-def claimed_ids(*conditions: ColumnElement[bool]) -> ScalarSelect[int]:
-    """Ids of the jobs that stand under one of the claims in the parameter `claims`."""
+def under_claims() -> ColumnElement[bool]:
+    """The fence of many handles: their claims are pairs in the parameter `claims`."""
     claims = Elements("claims")
-    return (
-        select(jobs.c.id)
-        .select_from(claims.table)
-        .join(
-            jobs,
-            and_(jobs.c.id == claims.integer_at(0), jobs.c.attempts == claims.integer_at(1)),
-        )
-        .where(*conditions)
-        .correlate(None)
-        .scalar_subquery()
+    pair = (claims.integer_at(0), claims.integer_at(1))
+    return and_(
+        jobs.c.id.in_(select(pair[0])),
+        tuple_(jobs.c.id, jobs.c.attempts).in_(select(*pair)),
+        of_queue,
+        unindexed(jobs.c.state) == PROCESSING,
     )
 
 

@@ -60,10 +60,9 @@ _moved: dict[str, ColumnElement[Any]] = {
 }
 
 
-def _move(condition: ColumnElement[bool], **changed: ColumnElement[Any]) -> Insert:
+def _move(condition: ColumnElement[bool]) -> Insert:
     """Copy jobs to the dead ones; deleting them is the other half."""
-    moved = {**_moved, **changed}
-    return insert(dead_jobs).from_select(list(moved), select(*moved.values()).where(condition))
+    return insert(dead_jobs).from_select(list(_moved), select(*_moved.values()).where(condition))
 
 
 BURY = _move(live_claim)
@@ -72,14 +71,6 @@ DROP_BURIED = delete(jobs).where(live_claim)
 _among_ids = jobs.c.id.in_(select(Elements("ids").integer))
 
 BURY_IDS = _move(_among_ids)
-# A claim that found no attempts left had counted itself already; it never took place.
-BURY_OVERDRAWN = _move(
-    _among_ids,
-    attempts=jobs.c.attempts - literal_column("1", BigInteger),
-    worker_id=null(),
-    claimed_at=null(),
-    claim_expires_at=null(),
-)
 DROP_IDS = delete(jobs).where(_among_ids)
 
 # Every state is named so that each is a range of the expiry index.
@@ -167,13 +158,6 @@ def bury_ids(ids: Sequence[int], error: str) -> Op[int]:
         yield BURY_IDS, {"ids": chosen, "last_error": error}
         yield DROP_IDS, {"ids": chosen}
     return len(ids)
-
-
-def bury_overdrawn(ids: Sequence[int], error: str) -> Op[None]:
-    """Move jobs to the dead ones that were claimed just now without an attempt left."""
-    chosen = as_json(ids)
-    yield BURY_OVERDRAWN, {"ids": chosen, "last_error": error}
-    yield DROP_IDS, {"ids": chosen}
 
 
 def sweep(queue: str, limit: int) -> Op[int]:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, bindparam, case, delete, func, insert, select, union_all, update
 
-from alkstore_core.sql._dialect import NOW, Elements, later
+from alkstore_core.sql._dialect import NOW, Elements, later, unindexed
 from alkstore_core.sql._jobs import (
     ONE,
     ZERO,
     argument,
     as_json,
-    claimed_ids,
     job_columns,
-    live,
     live_claim,
     of_queue,
     one_claim,
     pending_state,
     unclaimed,
+    under_claims,
+    unlapsed,
 )
 from alkstore_core.sql.rows import job_from_row
 from alkstore_core.sql.tables import DELAYED, PROCESSING, READY, dead_jobs, jobs
@@ -71,17 +71,19 @@ INSERT_JOBS = (
 )
 
 ACK = delete(jobs).where(live_claim)
-ACK_MANY = delete(jobs).where(jobs.c.id.in_(claimed_ids(live)))
+ACK_MANY = delete(jobs).where(under_claims(), unlapsed)
 ACK_IDS = delete(jobs).where(
-    jobs.c.id.in_(select(Elements("ids").integer)), live, jobs.c.worker_id == argument("worker_id")
+    jobs.c.id.in_(select(Elements("ids").integer)),
+    of_queue,
+    unindexed(jobs.c.state) == PROCESSING,
+    unlapsed,
+    jobs.c.worker_id == argument("worker_id"),
 )
 
 _extended = {"claim_expires_at": later(bindparam("seconds", type_=BigInteger))}
 
 EXTEND = update(jobs).where(live_claim).values(_extended)
-EXTEND_MANY = (
-    update(jobs).where(jobs.c.id.in_(claimed_ids(live))).values(_extended).returning(jobs.c.id)
-)
+EXTEND_MANY = update(jobs).where(under_claims(), unlapsed).values(_extended).returning(jobs.c.id)
 
 REQUEUE = (
     update(jobs)
@@ -97,7 +99,7 @@ REQUEUE = (
 # No deadline here: a claim that lapsed but that nobody else took is given back all the same.
 RELEASE = (
     update(jobs)
-    .where(jobs.c.id.in_(claimed_ids(of_queue, jobs.c.state == PROCESSING)))
+    .where(under_claims())
     .values(state=pending_state, attempts=jobs.c.attempts - ONE, **unclaimed)
 )
 
