@@ -114,7 +114,10 @@ class Hub(Signals):
 
     def fire(self, topic: Topic, mark: int | None = None) -> None:
         """Wake a topic's subscriptions."""
-        for reference in tuple(self._topics.get(topic, {}).values()):
+        members = self._topics.get(topic)
+        if members is None:
+            return
+        for reference in tuple(members.values()):
             subscription = reference()
             if subscription is not None:
                 subscription.fire(Fired.SIGNALLED, mark)

@@ -10,8 +10,8 @@ from alkstore_core.errors import DatabaseError
 from alkstore_core.integers import check_i64
 from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
-from alkstore_core.requests import encode_all
 from alkstore_core.payload import encode_payload
+from alkstore_core.requests import encode_all
 from alkstore_core.runtime import quietly
 from alkstore_core.spi import Claim, Topic
 from alkstore_core.values import JobState

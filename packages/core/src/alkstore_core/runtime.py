@@ -71,6 +71,11 @@ class Runtime:
             return self._auto
         raise self._refusal()
 
+    def check_open(self) -> None:
+        """Refuse unless the store is open, whatever loop or thread asks."""
+        if self._state != "open":
+            raise self._refusal()
+
     async def turn(self, call: str, tx_method: str | None = None) -> None:
         """Wait for the turn of an auto-commit write; callers first ask whether `slot.taken`."""
         self.session()
@@ -126,13 +131,17 @@ class Runtime:
         return await to_the_end(self.spawn(work))
 
     def mark(self) -> float:
-        """A moment on the time by which this store waits; see `left`."""
+        """A moment on the time by which this store waits; see `sleep_since`."""
         clock = self.engine.clock
         return time.monotonic() if clock is None else clock.now()
 
-    def left(self, mark: float, seconds: int) -> int:
-        """What is left of `seconds` since `mark`: an answer took time, or a clock was moved."""
-        return max(seconds - int(self.mark() - mark), 0)
+    async def sleep_since(self, mark: float, seconds: int) -> None:
+        """Wait until `seconds` have passed since `mark`.
+
+        Since then the database took time to answer, or somebody moved the clock, even after
+        this was called and before its task began to run.
+        """
+        await self.engine.sleep(max(seconds - int(self.mark() - mark), 0))
 
     def forget_parent(self) -> None:
         """In a forked child: the connections belong to the parent."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import platform
@@ -63,7 +62,7 @@ class _Bell:
     """Rings when a schedule was added, on stop, and when the store closes."""
 
     def __init__(self, runtime: Runtime, subscription: Subscription, stop: StopToken) -> None:
-        self._engine = runtime.engine
+        self._runtime = runtime
         self._subscription = subscription
         self._rung = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -80,9 +79,10 @@ class _Bell:
             task.cancel()
         self._subscription.close()
 
-    async def wait(self, seconds: int) -> None:
-        """Until it rings, or so many seconds of the engine's time have passed."""
-        sleeper = asyncio.get_running_loop().create_task(self._engine.sleep(seconds))
+    async def wait(self, mark: float, seconds: int) -> None:
+        """Until it rings, or so many seconds of the engine's time have passed since `mark`."""
+        sleeping = self._runtime.sleep_since(mark, seconds)
+        sleeper = asyncio.get_running_loop().create_task(sleeping)
         sleeper.add_done_callback(self._ring)
         try:
             await self._rung.wait()
@@ -149,7 +149,7 @@ class _Runner:
                     _log.warning("the scheduler tries again: %s", error)
                     await self._bell.wait_real(RETRY_S)
                 else:
-                    await self._bell.wait(self._runtime.left(mark, pause))
+                    await self._bell.wait(mark, pause)
                 if self._bell.closed and not self._stop.stopped:
                     self._runtime.session()
                     raise Closed("the store's wakes have ended")

@@ -177,9 +177,7 @@ class Session(ABC):
         """Dead jobs with an id above `after_id`, by id."""
 
     @abstractmethod
-    async def redrive(
-        self, queue: str, job_id: int, *, wake: Sequence[Topic] = ()
-    ) -> int | None:
+    async def redrive(self, queue: str, job_id: int, *, wake: Sequence[Topic] = ()) -> int | None:
         """Replace a dead job by a fresh one (new id, no attempts, due now, no expiry)."""
 
     @abstractmethod
@@ -247,9 +245,7 @@ class Session(ABC):
         """Let a live lease end `ttl` seconds from now."""
 
     @abstractmethod
-    async def release_lock(
-        self, name: str, token: int, *, wake: Sequence[Topic] = ()
-    ) -> bool:
+    async def release_lock(self, name: str, token: int, *, wake: Sequence[Topic] = ()) -> bool:
         """End a live lease."""
 
     @abstractmethod
@@ -263,9 +259,7 @@ class Session(ABC):
     # -- schedules ------------------------------------------------------------------------
 
     @abstractmethod
-    async def put_schedule(
-        self, entry: ScheduleEntry, *, wake: Sequence[Topic] = ()
-    ) -> Schedule:
+    async def put_schedule(self, entry: ScheduleEntry, *, wake: Sequence[Topic] = ()) -> Schedule:
         """Insert or update by name. The same `spec` keeps `next_fire_at`; a changed or new one
         sets it to now + `every` (saturating).
         """
@@ -394,4 +388,3 @@ class Engine(ABC):
     async def diagnose(self) -> Iterable[Finding]:
         """What an operator should know about this database; nothing when all is well."""
         return ()
-

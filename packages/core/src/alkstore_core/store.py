@@ -72,8 +72,9 @@ class Store:
     # -- mechanisms -----------------------------------------------------------------------
 
     def queue(self, name: str, opts: QueueOpts | None = None) -> Queue:
-        """A queue by name. `opts` (300 s visibility, 3 attempts, backoff from 5 s, dead jobs
-        kept for ever) are stamped on what this handle enqueues.
+        """A queue by name; `opts` are stamped on what this handle enqueues.
+
+        Without them: 300 s visibility, 3 attempts, backoff from 5 s, dead jobs kept for ever.
         """
         resolver = PLAIN if opts is None else OptionResolver(opts)
         return Queue(self._runtime, check_name("queue", name), resolver)

@@ -115,14 +115,17 @@ class OpenTx:
             kind, text = self._ended
             raise kind(text)
 
+    def _check_whole(self) -> None:
+        if self._fault is not None:
+            raise DatabaseError(
+                f"nothing was committed: a call in this transaction failed: {self._fault}"
+            )
+
     async def _commit(self) -> None:
         async with self._lock:
             self._check_open()
             try:
-                if self._fault is not None:
-                    raise DatabaseError(
-                        f"nothing was committed: a call in this transaction failed: {self._fault}"
-                    )
+                self._check_whole()
                 self._ended = spent("committed")
                 await self.session.commit()
                 self._ended_by_caller = True

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class TxOps(ABC):
-    """The calls that can ride in a transaction: nothing is visible outside before its commit,
-    reads see the transaction's own writes.
+    """The calls that can ride in a transaction.
+
+    Nothing is visible outside before its commit; reads see the transaction's own writes.
 
     Every call raises `DatabaseError` when the transaction is spent or the database refuses,
     `Closed` when the store was closed, `InvalidName` and `ReservedName` for names. What fails

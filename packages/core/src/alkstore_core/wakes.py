@@ -150,7 +150,7 @@ class QueueWakes(Hub):
         failed = False
         loop = asyncio.get_running_loop()
         while True:
-            asked = loop.time()
+            asked, mark = loop.time(), self._runtime.mark()
             self._nudged = False
             pause: int | None = None
             try:
@@ -160,20 +160,18 @@ class QueueWakes(Hub):
                 if not failed:
                     _log.warning("cannot ask for due jobs, trying again: %s", error)
                 failed = True
-            await self._pause(pause)
+            await self._pause(mark, pause)
             await asyncio.sleep(asked + ASK_AT_MOST - loop.time())
 
     async def _ask(self) -> int | None:
         """Wake the queues where something is due; seconds until the next one is."""
-        asked = self._runtime.mark()
         due = await self._runtime.session().next_due([topic.name for topic in self._topics])
         for name, seconds in due.items():
             if seconds <= 0:
                 self.announce(Topic("queue", name), Fired.SIGNALLED)
-        pause = min((seconds for seconds in due.values() if seconds > 0), default=None)
-        return None if pause is None else self._runtime.left(asked, pause)
+        return min((seconds for seconds in due.values() if seconds > 0), default=None)
 
-    async def _pause(self, seconds: int | None) -> None:
+    async def _pause(self, mark: float, seconds: int | None) -> None:
         """Until the engine's time has moved so far, a wake, or a second at most."""
         if self._nudged:
             return
@@ -182,7 +180,7 @@ class QueueWakes(Hub):
         alarm = loop.call_later(ASK_AGAIN, _set, nudge)
         sleeper = None
         if seconds is not None:
-            sleeper = loop.create_task(self._runtime.engine.sleep(seconds))
+            sleeper = loop.create_task(self._runtime.sleep_since(mark, seconds))
             sleeper.add_done_callback(lambda _: _set(nudge))
         try:
             await nudge

@@ -60,6 +60,14 @@ class FileIdentity:
         found = os.stat(path)
         return cls(path, found.st_dev, found.st_ino)
 
+    def names(self, path: str) -> bool:
+        """Whether `path` names this very file now."""
+        try:
+            found = FileIdentity.of(path)
+        except OSError:
+            return False
+        return (found.device, found.inode) == (self.device, self.inode)
+
     def check(self) -> None:
         """Refuse to go on when the path names another file now.
 
@@ -67,11 +75,7 @@ class FileIdentity:
             DatabaseError: the file was deleted or replaced: commits to it would be lost.
 
         """
-        try:
-            same = FileIdentity.of(self.path) == self
-        except OSError:
-            same = False
-        if not same:
+        if not self.names(self.path):
             message = (
                 f"the database file {self.path} was deleted or replaced while the store was "
                 "open; close the store and open it again"

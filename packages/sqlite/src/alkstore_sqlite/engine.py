@@ -7,12 +7,12 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, exc
+from sqlalchemy import URL, Connection, exc
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from alkstore_core import DatabaseError
-from alkstore_core.spi import Engine, TxSession
+from alkstore_core.spi import TxSession
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.connection_drivers import AsyncConnectionDriver
 from alkstore_core.sql.faults import commit_failed, locked, refused
@@ -20,9 +20,10 @@ from alkstore_core.sql.merging import MERGES
 from alkstore_core.sql.op import Driver, Mode, Op
 from alkstore_core.sql.runner import Runner
 from alkstore_core.sql.session import SqlSession, SqlTxSession
+from alkstore_core.sql.store import SqlEngine
 from alkstore_sqlite.connections import FileIdentity, connect, is_busy
 from alkstore_sqlite.diagnosis import diagnose
-from alkstore_sqlite.prepare import prepare_engine
+from alkstore_sqlite.prepare import FILE, prepare_engine
 from alkstore_sqlite.probe import TableProbe
 from alkstore_sqlite.schema import ensure_schema
 from alkstore_sqlite.signals import SqliteSignals
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from alkstore_core import Clock, Finding
+    from alkstore_core.spi import Topic
     from alkstore_sqlite.opts import SqliteOpts
 
 
@@ -46,7 +48,7 @@ class _Autocommit(Driver):
         return runner.run(mode, op, *args)
 
 
-class SqliteEngine(Engine):
+class SqliteEngine(SqlEngine):
     """One database file, used by this process through four connections of ours at most."""
 
     single_writer = True
@@ -151,6 +153,24 @@ class SqliteEngine(Engine):
             _rollback(connection, self.path),
         )
 
+    def check_joinable(self, connection: Connection) -> None:
+        """Refuse connections of an engine that is not prepared, or on another file."""
+        file = connection.info.get(FILE)
+        if file is None:
+            raise DatabaseError(
+                "the joined connection's engine is not prepared: call "
+                "alkstore_sqlite.prepare_engine(engine) right after it was created"
+            )
+        if not self._identity.names(file):
+            raise DatabaseError(
+                f"the joined connection is on {file or 'a database without a file'}, this store "
+                f"on {self.path}"
+            )
+
+    def joined_session(self, driver: Driver) -> SqlSession:
+        """A session that leaves the wakes to the watcher: only it sees the caller's commit."""
+        return SqlSession(driver, _wake_nobody)
+
     async def diagnose(self) -> Iterable[Finding]:
         """What an operator should know about this file."""
         return diagnose(self.path)
@@ -182,6 +202,10 @@ class SqliteEngine(Engine):
 
     def _check_file(self) -> None:
         self._identity.check()
+
+
+def _wake_nobody(topic: Topic, mark: int | None) -> None:
+    """The watcher does."""
 
 
 def _commit(connection: AsyncConnection, path: str) -> Callable[[], Awaitable[None]]:

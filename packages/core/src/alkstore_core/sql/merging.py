@@ -11,12 +11,14 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alkstore_core.sql import queues, streams
+from alkstore_core.sql._jobs import as_json
+from alkstore_core.sql.tables import jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from alkstore_core.jobspec import JobSpec
-    from alkstore_core.spi import Entry
+    from alkstore_core.spi import Claim, Entry
     from alkstore_core.sql.op import Op
 
 Arguments = tuple[Any, ...]
@@ -55,7 +57,27 @@ def _append(calls: Sequence[tuple[str, Sequence[Entry]]]) -> Op[list[list[int]]]
     return [list(islice(offsets, len(call[1]))) for call in calls]
 
 
+ACK_EACH = queues.ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
+
+
+def _ack_key(arguments: Arguments) -> Hashable:
+    return arguments[0]
+
+
+def _ack(calls: Sequence[tuple[str, Sequence[Claim]]]) -> Op[list[int]]:
+    claims = {claim for call in calls for claim in call[1]}
+    acked = set((yield ACK_EACH, {"queue": calls[0][0], "claims": as_json(claims)}).rows)
+    # Of two calls with one claim the first has acked it, as if they had run one by one.
+    counts: list[int] = []
+    for _, wanted in calls:
+        mine = acked.intersection(wanted)
+        acked -= mine
+        counts.append(len(mine))
+    return counts
+
+
 MERGES: Mapping[Callable[..., Op[Any]], Merge] = {
     queues.insert_jobs: Merge(_insert_key, _insert_jobs),
+    queues.ack: Merge(_ack_key, _ack),
     streams.append: Merge(_append_key, _append),
 }

@@ -68,10 +68,9 @@ class SqlSession(Session):
         """Let the database carry the wakes of `topics`, in the op's own transaction."""
         return signals.notify(topics)
 
-    def _woke(self, marks: Marks) -> None:
+    def _woke(self, topic: Topic, mark: int | None) -> None:
         """The call's transaction has committed: wake at once those we can reach."""
-        for topic, mark in marks.items():
-            self._fire(topic, mark)
+        self._fire(topic, mark)
 
     async def _change(
         self,
@@ -82,8 +81,6 @@ class SqlSession(Session):
         mark: Callable[[T], int] | None = None,
     ) -> T:
         """Run an op and wake `wake` when it did something; `mark` reads a mark off its value."""
-        if not wake:
-            return await self._driver.run(mode, op, *args)
         announced = [topic for topic in wake if topic.kind in self.announced_kinds]
         marks: Marks = {}
         value: T
@@ -95,7 +92,8 @@ class SqlSession(Session):
             value = await self._driver.run(mode, op, *args)
         if value:
             known = None if mark is None else mark(value)
-            self._woke({topic: marks.get(topic, known) for topic in wake})
+            for topic in wake:
+                self._woke(topic, marks.get(topic, known))
         return value
 
     # -- queues ---------------------------------------------------------------------------
@@ -241,7 +239,8 @@ class SqlSession(Session):
         marks: Marks = {}
         if announced:
             marks = await self._driver.run(Mode.WRITE, self.announce, announced)
-        self._woke({topic: marks.get(topic) for topic in topics})
+        for topic in topics:
+            self._woke(topic, marks.get(topic))
 
     async def dump(
         self, kind: RecordKind, after: tuple[Scalar, ...] | None, limit: int
@@ -273,13 +272,14 @@ class SqlTxSession(SqlSession, TxSession):
         self._marks: Marks = {}
         self._spent = False
 
-    def _woke(self, marks: Marks) -> None:
-        self._marks.update(marks)
+    def _woke(self, topic: Topic, mark: int | None) -> None:
+        self._marks[topic] = mark
 
     async def commit(self) -> None:
         self._spent = True
         await self._commit()
-        super()._woke(self._marks)
+        for topic, mark in self._marks.items():
+            self._fire(topic, mark)
 
     async def rollback(self) -> None:
         if not self._spent:

@@ -1,0 +1,88 @@
+"""Ops inside a transaction that lives on a SQLAlchemy connection, async or sync."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from alkstore_core.completion import to_the_end
+from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.compile import Compiler
+from alkstore_core.sql.faults import refused
+from alkstore_core.sql.op import Driver, Mode, Op, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection, Dialect
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+T = TypeVar("T")
+
+_compilers: weakref.WeakKeyDictionary[Dialect, Compiler] = weakref.WeakKeyDictionary()
+
+
+class AsyncConnectionDriver(Driver):
+    """Runs ops on an `AsyncConnection`, in whatever transaction it is in."""
+
+    def __init__(self, connection: AsyncConnection, now: Callable[[], int | None]) -> None:
+        self._connection = connection
+        self._now = now
+
+    async def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:  # noqa: ARG002
+        """Run an op to its end, whatever becomes of the caller; all modes are the same.
+
+        SQLAlchemy gives up a connection whose statement is cancelled, and with it everything
+        that the transaction did before.
+        """
+        work = self._connection.run_sync(run_on, self._now, op, *args)
+        return await to_the_end(asyncio.ensure_future(work))
+
+
+class ConnectionDriver(Driver):
+    """Runs ops on a `Connection`, in whatever transaction it is in, without ever waiting."""
+
+    def __init__(self, connection: Connection, now: Callable[[], int | None]) -> None:
+        self._connection = connection
+        self._now = now
+
+    async def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:  # noqa: ARG002
+        """Run an op to its end; all modes are the same."""
+        return run_on(self._connection, self._now, op, *args)
+
+
+def run_on(
+    connection: Connection, now: Callable[[], int | None], op: Callable[..., Op[T]], *args: Any
+) -> T:
+    """Run an op on a connection; the whole op sees one time.
+
+    Raises:
+        DatabaseError: the database refused; the driver's error is the cause.
+
+    """
+    compiler = _compilers.get(connection.dialect)
+    if compiler is None:
+        compiler = _compilers[connection.dialect] = Compiler(connection.dialect)
+    time: list[int | None] = []
+    generator = op(*args)
+    try:
+        statement, given = next(generator)
+        while True:
+            sql, arguments, needs_now = compiler(statement)
+            if needs_now:
+                if not time:
+                    time.append(now())
+                given = {**given, "now": time[0]}
+            # As text: passed as parameters of a Core statement, names of columns would be
+            # taken for values to insert or update.
+            cursor = connection.exec_driver_sql(sql, tuple(arguments(given)))
+            rows = [tuple(row) for row in cursor] if cursor.returns_rows else []
+            statement, given = generator.send(Result(rows, cursor.rowcount))
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    except AlkstoreError:
+        raise
+    except Exception as error:
+        raise refused("the database", error) from error
