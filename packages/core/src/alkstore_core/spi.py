@@ -142,8 +142,9 @@ class Session(ABC):
     async def release(
         self, queue: str, claims: Sequence[Claim], *, wake: Sequence[Topic] = ()
     ) -> int:
-        """Give jobs back as if never claimed: pending, attempt restored. Lapsed claims too,
-        as long as nobody else claimed the job since; return how many.
+        """Give jobs back as if never claimed: pending, attempt restored; return how many.
+
+        Lapsed claims too, as long as nobody else claimed the job since.
         """
 
     @abstractmethod
@@ -260,8 +261,10 @@ class Session(ABC):
 
     @abstractmethod
     async def put_schedule(self, entry: ScheduleEntry, *, wake: Sequence[Topic] = ()) -> Schedule:
-        """Insert or update by name. The same `spec` keeps `next_fire_at`; a changed or new one
-        sets it to now + `every` (saturating).
+        """Insert or update by name.
+
+        The same `spec` keeps `next_fire_at`; a changed or new one sets it to now + `every`
+        (saturating).
         """
 
     @abstractmethod

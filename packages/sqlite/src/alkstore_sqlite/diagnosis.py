@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alkstore_core import Finding
@@ -17,7 +17,7 @@ LARGE_WAL: Final = 64 * 1024 * 1024
 def diagnose(path: str) -> Iterator[Finding]:
     """Findings about the file at `path`; none when all is well."""
     try:
-        size = os.stat(path + "-wal").st_size
+        size = Path(path + "-wal").stat().st_size
     except FileNotFoundError:
         return
     if size > LARGE_WAL:

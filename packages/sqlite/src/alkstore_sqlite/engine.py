@@ -12,7 +12,6 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from alkstore_core import DatabaseError
-from alkstore_core.spi import TxSession
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.connection_drivers import AsyncConnectionDriver
 from alkstore_core.sql.faults import commit_failed, locked, refused
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from alkstore_core import Clock, Finding
-    from alkstore_core.spi import Topic
+    from alkstore_core.spi import Topic, TxSession
     from alkstore_sqlite.opts import SqliteOpts
 
 
@@ -54,16 +53,15 @@ class SqliteEngine(SqlEngine):
     single_writer = True
     notify_limit = None
 
-    def __init__(
-        self, path: str | os.PathLike[str], opts: SqliteOpts, clock: Clock | None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], opts: SqliteOpts, clock: Clock | None) -> None:
         """Prepare; the path is a plain path, whatever it looks like."""
         # Absolute, it can be neither a `file:` URI nor `:memory:`.
-        self.path = os.path.abspath(path)
+        # Not resolved: a symbolic link may be given another target on purpose, while closed.
+        self.path = os.path.abspath(path)  # noqa: PTH100
         self.busy_timeout = opts.busy_timeout
         self.clock = clock
         self._opts = opts
-        self._compiler = Compiler(sqlite.dialect(paramstyle="qmark"))  # type: ignore[no-untyped-call]
+        self._compiler = Compiler(sqlite.dialect(paramstyle="qmark"))
         self._identity: FileIdentity
         self._writer = self._runner(self._connect_first, "BEGIN IMMEDIATE")
         self._reader = self._runner(self._connect, "BEGIN")

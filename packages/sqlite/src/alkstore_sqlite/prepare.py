@@ -43,7 +43,7 @@ def prepare_engine(
 
     """
     check_synchronous(synchronous)
-    target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    target = _sync_engine(engine)
     if target.dialect.name != "sqlite":
         message = f"prepare_engine takes SQLite engines; this one is {target.dialect.name}"
         raise ValueError(message)
@@ -67,6 +67,10 @@ def prepare_engine(
     event.listen(target, "connect", on_connect)
     event.listen(target, "begin", on_begin)
     return engine
+
+
+def _sync_engine(engine: Engine | AsyncEngine) -> Engine:
+    return engine.sync_engine if isinstance(engine, AsyncEngine) else engine
 
 
 def _begin_immediate(connection: Connection, busy_timeout: float) -> None:

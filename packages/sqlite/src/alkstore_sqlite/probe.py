@@ -39,25 +39,26 @@ class TableProbe:
         wanted: dict[TopicKind, list[str]] = {}
         for topic in topics:
             wanted.setdefault(topic.kind, []).append(topic.name)
-        if "channel" in wanted:
-            names = set(wanted["channel"])
-            for seq, name in self._rows(connection, CHANNELS_SINCE, after=self._last_notify):
-                self._last_notify = seq
-                if name in names:
-                    yield Topic("channel", name), seq
-        if "stream" in wanted:
-            streams = json.dumps(wanted["stream"])
-            for name, tail in self._rows(connection, STREAM_TAILS, streams=streams):
-                if tail is not None:
-                    yield Topic("stream", name), tail
-        if "queue" in wanted:
-            queues = json.dumps(wanted["queue"])
-            for (name,) in self._rows(connection, READY_QUEUES, queues=queues):
-                yield Topic("queue", name), None
-        # Schedules and locks are few and rarely waited for: any commit may be theirs.
-        for kind in ("schedules", "lock"):
-            for name in wanted.get(kind, ()):
-                yield Topic(kind, name), None
+        for kind, names in wanted.items():
+            if kind == "channel":
+                yield from self._notified(connection, frozenset(names))
+            elif kind == "stream":
+                for name, tail in self._rows(connection, STREAM_TAILS, streams=json.dumps(names)):
+                    if tail is not None:
+                        yield Topic(kind, name), tail
+            elif kind == "queue":
+                for (name,) in self._rows(connection, READY_QUEUES, queues=json.dumps(names)):
+                    yield Topic(kind, name), None
+            else:
+                # Schedules and locks are few and rarely waited for: any commit may be theirs.
+                for name in names:
+                    yield Topic(kind, name), None
+
+    def _notified(self, connection: sqlite3.Connection, wanted: frozenset[str]) -> Iterator[Mark]:
+        for seq, name in self._rows(connection, CHANNELS_SINCE, after=self._last_notify):
+            self._last_notify = seq
+            if name in wanted:
+                yield Topic("channel", name), seq
 
     def _rows(
         self, connection: sqlite3.Connection, statement: Executable, **given: Any

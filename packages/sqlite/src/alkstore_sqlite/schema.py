@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import sqlite
@@ -13,6 +12,7 @@ from alkstore_core.sql.tables import SCHEMA_VERSION, meta, metadata
 from alkstore_sqlite.connections import open_plain, patiently
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterator
 
 
@@ -57,7 +57,7 @@ def ensure_schema(
 
 def ddl() -> Iterator[str]:
     """Every statement that makes the schema, in order."""
-    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    dialect = sqlite.dialect()
     for table in metadata.sorted_tables:
         yield str(CreateTable(table).compile(dialect=dialect))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):

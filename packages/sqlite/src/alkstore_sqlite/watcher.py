@@ -36,9 +36,7 @@ Mark = tuple["Topic", int | None]
 class Probe(Protocol):
     """Finds what is new on some topics."""
 
-    def __call__(
-        self, connection: sqlite3.Connection, topics: Sequence[Topic]
-    ) -> Sequence[Mark]:
+    def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> Sequence[Mark]:
         """Return the topics to wake, each with the mark of its newest commit if it has one."""
 
 

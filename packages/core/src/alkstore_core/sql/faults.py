@@ -8,7 +8,6 @@ from __future__ import annotations
 from alkstore_core.errors import DatabaseError
 
 
-
 def locked(database: str, busy_timeout: float, cause: BaseException | None) -> DatabaseError:
     """Nothing was done: somebody else's transaction outlasted our patience."""
     return _caused(

@@ -97,9 +97,7 @@ class JoinedTx(TxOps):
     async def _bind(self) -> AsyncConnection:
         target = self._target
         try:
-            connection = (
-                await target.connection() if isinstance(target, AsyncSession) else target
-            )
+            connection = await target.connection() if isinstance(target, AsyncSession) else target
             if not connection.in_transaction():
                 await connection.begin()
         except SQLAlchemyError as error:
@@ -168,15 +166,11 @@ class JoinedSyncTx:
         """As `enqueue_tx`, for several payloads in one round trip; ids in input order."""
         return _drive(self._tx.enqueue_many_tx(queue, payloads, opts))
 
-    def outbox_enqueue_tx(
-        self, outbox: str, payload: Any, opts: EnqueueOpts | None = None
-    ) -> int:
+    def outbox_enqueue_tx(self, outbox: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
         """A message is in the outbox exactly when the business write commits; returns its id."""
         return _drive(self._tx.outbox_enqueue_tx(outbox, payload, opts))
 
-    def publish_tx(
-        self, stream: str, payload: Any, headers: dict[str, str] | None = None
-    ) -> int:
+    def publish_tx(self, stream: str, payload: Any, headers: dict[str, str] | None = None) -> int:
         """An event is in the stream once the transaction commits; returns its offset."""
         return _drive(self._tx.publish_tx(stream, payload, headers))
 

@@ -48,7 +48,8 @@ def _insert_jobs(calls: Sequence[tuple[str, Sequence[bytes], JobSpec]]) -> Op[li
 
 
 def _append_key(arguments: Arguments) -> Hashable:
-    return arguments[0]
+    key: str = arguments[0]
+    return key
 
 
 def _append(calls: Sequence[tuple[str, Sequence[Entry]]]) -> Op[list[list[int]]]:
@@ -61,7 +62,8 @@ ACK_EACH = queues.ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
 
 
 def _ack_key(arguments: Arguments) -> Hashable:
-    return arguments[0]
+    key: str = arguments[0]
+    return key
 
 
 def _ack(calls: Sequence[tuple[str, Sequence[Claim]]]) -> Op[list[int]]:

@@ -13,14 +13,16 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from attrs import define
 from sqlalchemy import Executable
 
 T = TypeVar("T")
 
 
-class Result(NamedTuple):
+@define
+class Result:
     """What a statement gave: its rows (empty for none) and how many rows it changed."""
 
     rows: list[tuple[Any, ...]]

@@ -51,7 +51,8 @@ def retry_pause() -> float:
 class Cursor(Protocol):
     """The part of a DBAPI cursor the runner uses."""
 
-    rowcount: int
+    @property
+    def rowcount(self) -> int: ...  # noqa: D102 - DBAPI
 
     def fetchall(self) -> list[Any]: ...  # noqa: D102 - DBAPI
 
