@@ -8,9 +8,10 @@ import os
 import platform
 import time
 import uuid
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from alkstore_core.errors import AlkstoreError, Closed, DatabaseError, LeadershipLost
+from alkstore_core.integers import I64_MAX
 from alkstore_core.names import SCHEDULER_LOCK, check_name
 from alkstore_core.policy.boundaries import due_boundaries
 from alkstore_core.policy.every import parse_every
@@ -22,9 +23,8 @@ from alkstore_core.transactions import begin, spent
 from alkstore_core.values import ScheduleOpts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from alkstore_core.jobspec import JobSpec
     from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Session, Subscription
     from alkstore_core.stop import StopToken
@@ -111,17 +111,6 @@ class _Bell:
     async def _end_on(self, stop: StopToken) -> None:
         await stop.wait()
         self._rung.set()
-
-
-class _Firing(NamedTuple):
-    """What a due schedule does now."""
-
-    name: str
-    expected: int
-    following: int
-    queue: str
-    payloads: Sequence[bytes]
-    spec: JobSpec
 
 
 class _Runner:
@@ -216,18 +205,16 @@ class _Runner:
                 following = now + RENEW_S
                 for schedule in await session.list_schedules():
                     if schedule.name in wanted:
-                        firing = self._firing(schedule, now)
-                        if firing is not None:
-                            await _advance_and_insert(session, firing)
-                            following = min(following, firing.following)
+                        next_look = await self._fire_one(session, schedule, now)
+                        following = min(following, next_look)
             await tx.commit()
         except BaseException:
             await quietly(tx.end(spent("rolled back, because its tick failed")))
             raise
         return following
 
-    def _firing(self, schedule: Schedule, now: int) -> _Firing | None:
-        """What to do for a schedule; nothing for a row that this version cannot understand."""
+    async def _fire_one(self, session: Session, schedule: Schedule, now: int) -> int:
+        """Fire what is due of one schedule; when to look at it again."""
         try:
             queue = check_name("queue", schedule.queue)
             spec = PLAIN.resolve_scheduled(
@@ -240,16 +227,19 @@ class _Runner:
             )
             due = due_boundaries(schedule.next_fire_at, parse_every(schedule.spec), now)
         except AlkstoreError as error:
+            # A row of a later version, or one that somebody wrote by hand.
             if schedule.name not in self._told:
                 self._told.add(schedule.name)
                 _log.warning("schedule %r cannot fire: %s", schedule.name, error)
-            return None
+            return I64_MAX
         if not due.fires:
-            return None
+            return due.next_fire_at
+        if not await session.advance(schedule.name, schedule.next_fire_at, due.next_fire_at):
+            # Whoever changed or fired it meanwhile has moved the time we expected.
+            return now
         payloads = [schedule.payload] * len(due.fires)
-        return _Firing(
-            schedule.name, schedule.next_fire_at, due.next_fire_at, queue, payloads, spec
-        )
+        await session.insert_jobs(queue, payloads, spec, wake=(Topic("queue", queue),))
+        return due.next_fire_at
 
     def _lose(self) -> None:
         self._token = None
@@ -266,10 +256,3 @@ class _Runner:
             await self._runtime.slot.turn("releasing the scheduler's lease", "wait")
         auto = self._runtime.engine.auto
         await auto.release_lock(SCHEDULER_LOCK, token, wake=(SCHEDULES,))
-
-
-async def _advance_and_insert(session: Session, firing: _Firing) -> None:
-    # Whoever changed the schedule meanwhile, or fired it, has moved the time we expect.
-    if await session.advance(firing.name, firing.expected, firing.following):
-        wake = (Topic("queue", firing.queue),)
-        await session.insert_jobs(firing.queue, firing.payloads, firing.spec, wake=wake)
