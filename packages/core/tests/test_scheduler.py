@@ -430,3 +430,27 @@ async def test_runner_waits_for_the_writer(clock, engine, store, run):
         assert 0 == fired(engine)
 
     await until(lambda: fired(engine) == 1)
+
+
+async def test_runner_in_a_transaction_of_its_own_is_refused(store):
+    """A task that holds the writer cannot run schedules: it would wait for itself."""
+    async with store.begin_tx():
+        with pytest.raises(DatabaseError, match="run it in another task"):
+            await store.run_schedules(StopToken())
+
+
+async def test_close_does_not_wait_for_a_runner_behind_a_transaction(clock):
+    """`close` rolls back the transaction that a runner waits for."""
+    engine = DictEngine(clock)
+    store = Store(engine)
+    await store.open()
+    tx = await store.begin_tx()
+    runner = Running(store)
+    await until(lambda: store._runtime.slot._queue)
+
+    await store.close()
+
+    with pytest.raises(Closed):
+        await runner.task
+    with pytest.raises(Closed):
+        await tx.commit()

@@ -188,3 +188,24 @@ async def test_many_writers_need_no_slot(clock):
     engine = DictEngine(clock, single_writer=False)
     async with Store(engine) as store, store.begin_tx(), store.begin_tx():
         assert 1 == await store.queue("q").enqueue(1)
+
+
+async def test_heartbeats_go_before_all_who_wait(store, slot):
+    """A heartbeat waits for the holder only, not for the transactions that wait already."""
+    log = []
+    await store.queue("q").enqueue(1)
+    handle = await store.queue("q").claim_one("w")
+    tx = await store.begin_tx()
+    tasks = await in_order(store, slot, ["tx1", "a"], log)
+
+    async def beat():
+        assert await handle.heartbeat(60)
+        log.append("beat")
+
+    tasks += [asyncio.create_task(beat()) for _ in range(2)]
+    await until(lambda: waiting(slot) == 3 and len(slot._queue[0].waiters) == 2)
+
+    await tx.rollback()
+    await asyncio.gather(*tasks)
+
+    assert ["beat", "beat", "tx1", "a"] == log

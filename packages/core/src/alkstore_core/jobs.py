@@ -127,7 +127,7 @@ class JobHandle:
         if self._settled:
             return False
         if self._runtime.slot.taken:
-            await self._runtime.turn("heartbeat")
+            await self._runtime.turn("heartbeat", urgent=True)
         session = self._runtime.session()
         return bool(await session.extend(self._job.queue, (self._claim,), seconds))
 
@@ -152,7 +152,7 @@ class JobHandle:
         self._settled = True
         return released > 0
 
-    def settle(self, runtime: Runtime, queue: str) -> bool:
+    def may_settle(self, runtime: Runtime, queue: str) -> bool:
         """Whether a batch call on that queue of that store may settle this handle."""
         return not self._settled and runtime is self._runtime and queue == self._job.queue
 

@@ -55,7 +55,7 @@ class Lock:
         """
         seconds = check_duration("ttl", ttl)
         if self._runtime.slot.taken:
-            await self._runtime.turn("renew")
+            await self._runtime.turn("renew", urgent=True)
         return await self._runtime.session().renew(self._name, self._token, seconds)
 
     async def release(self) -> bool:

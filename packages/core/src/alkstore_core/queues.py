@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final, final
 
 from alkstore_core.completion import Attaching
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
     from alkstore_core.policy.options import OptionResolver
     from alkstore_core.runtime import Runtime
+    from alkstore_core.spi import Session
     from alkstore_core.stop import StopToken
     from alkstore_core.values import EnqueueOpts, Job, QueueStats
+
+_log = logging.getLogger(__name__)
 
 CHUNK: Final = 1000
 """Long work goes in pieces of this many rows, so that heartbeats come in between."""
@@ -83,11 +87,16 @@ class JobSource:
             return []
         # The engine may have claimed when the cancellation arrives, even before we resume. So
         # the claim runs by itself, and what nobody gets to see is given back.
-        claiming = asyncio.get_running_loop().create_task(session.claim(self._name, worker, limit))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Job]] = loop.create_future()
+        claiming = loop.create_task(self._claim(session, worker, limit, answer))
         try:
-            jobs = await asyncio.shield(claiming)
+            jobs = await answer
         except asyncio.CancelledError:
-            runtime.spawn(quietly(self._give_back(claiming)))
+            if answer.cancelled():
+                runtime.adopt(claiming)
+            elif answer.exception() is None:
+                runtime.spawn(self._give_back(answer.result()))
             raise
         return [JobHandle(runtime, job) for job in jobs]
 
@@ -108,7 +117,7 @@ class JobSource:
         for item in handles_or_ids:
             if not isinstance(item, JobHandle):
                 ids[check_i64("job id", item)] = None
-            elif item.settle(self._runtime, self._name):
+            elif item.may_settle(self._runtime, self._name):
                 handles[item.claim] = item
         self._runtime.session()
         acked = 0
@@ -133,7 +142,7 @@ class JobSource:
         """Give jobs back as if never claimed, as `JobHandle.release`; returns how many."""
         wanted: dict[Claim, JobHandle] = {}
         for handle in handles:
-            if handle.settle(self._runtime, self._name):
+            if handle.may_settle(self._runtime, self._name):
                 wanted[handle.claim] = handle
         self._runtime.session()
         released = 0
@@ -250,13 +259,33 @@ class JobSource:
             await self._runtime.turn("sweep_expired")
         return await self._runtime.session().purge_retired(self._name, CHUNK)
 
-    async def _give_back(self, claiming: asyncio.Task[list[Job]]) -> None:
-        claims = [Claim(job.id, job.attempts) for job in await claiming]
-        if not claims:
-            return
+    async def _claim(
+        self, session: Session, worker: str, limit: int, answer: asyncio.Future[list[Job]]
+    ) -> None:
+        try:
+            jobs = await session.claim(self._name, worker, limit)
+        except Exception as error:  # noqa: BLE001 - it is the caller's, who waits for the answer.
+            if not answer.cancelled():
+                answer.set_exception(error)
+            else:
+                _log.warning("a claim failed after it was cancelled: %s", error)
+        except BaseException:
+            answer.cancel()
+            raise
+        else:
+            if not answer.cancelled():
+                answer.set_result(jobs)
+            else:
+                await self._give_back(jobs)
+
+    async def _give_back(self, jobs: list[Job]) -> None:
+        if jobs:
+            await quietly(self._release([Claim(job.id, job.attempts) for job in jobs]))
+
+    async def _release(self, claims: list[Claim]) -> None:
         # Not through `turn` and `session`: a store that is closing waits for just this.
         if self._runtime.slot.taken:
-            await self._runtime.slot.turn("giving a job back", "wait")
+            await self._runtime.slot.turn("giving a job back", "wait", urgent=True)
         await self._runtime.engine.auto.release(self._name, claims, wake=self._wake)
 
 

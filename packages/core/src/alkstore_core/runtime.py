@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger("alkstore")
+_log = logging.getLogger(__name__)
 
 
 class Endable(Protocol):
@@ -49,7 +49,7 @@ class Runtime:
         self._state: Literal["new", "open", "closed", "forked"] = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home: asyncio.AbstractEventLoop | None = None
-        self._auto: Session = engine.auto
+        self._auto: Session
         self._background: set[asyncio.Task[Any]] = set()
         self._opening = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class Runtime:
         if self._state != "open":
             raise self._refusal()
 
-    async def turn(self, call: str, tx_method: str | None = None) -> None:
+    async def turn(self, call: str, tx_method: str | None = None, *, urgent: bool = False) -> None:
         """Wait for the turn of an auto-commit write; callers first ask whether `slot.taken`."""
         self.session()
         instead = (
@@ -84,7 +84,7 @@ class Runtime:
             if tx_method is None
             else f"use {tx_method}() on the handle, or call it after the transaction has ended"
         )
-        await self.slot.turn(call, instead)
+        await self.slot.turn(call, instead, urgent=urgent)
 
     def check_home(self) -> None:
         """Refuse another loop or a forked child, but not a closed store."""
@@ -122,9 +122,13 @@ class Runtime:
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task that `close` waits for."""
         task = asyncio.get_running_loop().create_task(work)
+        self.adopt(task)
+        return task
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Let `close` wait for a task."""
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-        return task
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` to its end, whatever becomes of the caller."""
@@ -151,9 +155,16 @@ class Runtime:
     async def _close(self) -> None:
         for receiver in tuple(self.receivers):
             receiver.end()
-        # A runner gives its leadership back first, so that another need not wait for its lapse.
+        await self._settle()
+        # Runners give their leadership back, so that others need not wait for its lapse.
         if self.runners:
             await asyncio.wait(self.runners, timeout=self.engine.busy_timeout)
+            await self._settle()
+        if self._home is not None:
+            await self.engine.close()
+
+    async def _settle(self) -> None:
+        """Roll open transactions back and let everything else that was begun come to its end."""
         while self.transactions or self._background:
             for transaction in tuple(self.transactions):
                 await quietly(
@@ -161,8 +172,6 @@ class Runtime:
                 )
             if self._background:
                 await asyncio.wait(self._background)
-        if self._home is not None:
-            await self.engine.close()
 
     def _refusal(self) -> AlkstoreError:
         if self._state == "forked":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from alkstore_core.stop import StopToken
     from alkstore_core.values import Schedule
 
-_log = logging.getLogger("alkstore")
+_log = logging.getLogger(__name__)
 
 LEASE_S: Final = 60
 RENEW_S: Final = LEASE_S // 3
@@ -44,6 +44,8 @@ RETRY_S: Final = 1.0
 async def run_schedules(runtime: Runtime, stop: StopToken) -> None:
     """Stand by, lead, fire; until stopped."""
     runtime.session()
+    # The loop below would take it for an outage and try again.
+    runtime.slot.check("run_schedules", "run it in another task")
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     runtime.runners.add(ended)
     try:
@@ -121,19 +123,19 @@ class _Runner:
         self._owner = f"{platform.node()[:64]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._token: int | None = None
         self._told: set[str] = set()
+        self._reached = time.monotonic()
 
     async def run(self) -> None:
-        reached = time.monotonic()
         try:
             while not self._stop.stopped:
                 mark = self._runtime.mark()
                 try:
                     await self._take_or_renew()
-                    reached = time.monotonic()
+                    self._reached = time.monotonic()
                     pause = await (self._standby() if self._token is None else self._tick())
                 except DatabaseError as error:
                     # A short outage does not end a runner; one that outlasts the lease does.
-                    if time.monotonic() - reached > LEASE_S:
+                    if time.monotonic() - self._reached > LEASE_S:
                         self._give_up(error)
                     _log.warning("the scheduler tries again: %s", error)
                     await self._bell.wait_real(RETRY_S)
@@ -148,7 +150,7 @@ class _Runner:
 
     async def _take_or_renew(self) -> None:
         if self._runtime.slot.taken:
-            await self._runtime.turn("run_schedules")
+            await self._runtime.turn("run_schedules", urgent=True)
         session = self._runtime.session()
         if self._token is None:
             self._token = await session.acquire(SCHEDULER_LOCK, self._owner, LEASE_S)
@@ -174,6 +176,8 @@ class _Runner:
         )
         pause = min(pause, RENEW_S)
         for start in range(0, len(due), GROUP):
+            if self._renewal_due():
+                return 0
             pause = min(pause, await self._fire_group(due[start : start + GROUP], now))
         return pause
 
@@ -182,6 +186,8 @@ class _Runner:
         groups = [names]
         pause = RENEW_S
         while groups:
+            if self._renewal_due():
+                return 0
             group = groups.pop()
             try:
                 following = await self._fire(group, now)
@@ -241,6 +247,9 @@ class _Runner:
         await session.insert_jobs(queue, payloads, spec, wake=(Topic("queue", queue),))
         return due.next_fire_at
 
+    def _renewal_due(self) -> bool:
+        return time.monotonic() - self._reached > RENEW_S
+
     def _lose(self) -> None:
         self._token = None
         raise LeadershipLost("the scheduler's lease is gone; nothing was fired since")
@@ -253,6 +262,6 @@ class _Runner:
     async def _release(self, token: int) -> None:
         # Not through `turn` and `session`: a store that is closing waits for just this.
         if self._runtime.slot.taken:
-            await self._runtime.slot.turn("releasing the scheduler's lease", "wait")
+            await self._runtime.slot.turn("releasing the lease", "wait", urgent=True)
         auto = self._runtime.engine.auto
         await auto.release_lock(SCHEDULER_LOCK, token, wake=(SCHEDULES,))

@@ -81,18 +81,32 @@ class WriterSlot:
             raise AssertionError
         return lease
 
-    async def turn(self, call: str, instead: str) -> None:
+    async def turn(self, call: str, instead: str, *, urgent: bool = False) -> None:
         """Wait until an auto-commit write may go. Call only while the slot is `taken`.
+
+        An urgent one goes before all who wait: a heartbeat behind a queue of transactions may
+        come after the deadline that it was to extend.
 
         Raises:
             DatabaseError: this task's own open transaction is in the way, or somebody else's
                 was for the whole timeout.
 
         """
+        self.check(call, instead)
+        place = 0 if urgent else -1
+        if not self._queue or self._queue[place].task is not None:
+            add = self._queue.appendleft if urgent else self._queue.append
+            add(_Ticket(None))
+        await self._wait(self._queue[place])
+
+    def check(self, call: str, instead: str) -> None:
+        """Refuse what would wait for itself.
+
+        Raises:
+            DatabaseError: this task's own open transaction is in the way.
+
+        """
         self._refuse_holder(_running_task(), f"{call} would wait for it for ever; {instead}")
-        if not self._queue or self._queue[-1].task is not None:
-            self._queue.append(_Ticket(None))
-        await self._wait(self._queue[-1])
 
     def release(self, lease: Lease) -> None:
         """Give the turn to whoever waits longest, if `lease` has it."""

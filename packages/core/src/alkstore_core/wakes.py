@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alkstore_core.spi import Subscription
     from alkstore_core.stop import StopToken
 
-_log = logging.getLogger("alkstore")
+_log = logging.getLogger(__name__)
 
 ASK_AGAIN: Final = 1.0
 """Jobs may come due without any wake (another store's lapsed claim): ask once a second."""
