@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         StreamEvent,
     )
 
-TopicKind = Literal["channel", "queue", "stream", "schedules", "lock"]
+TopicKind = Literal["channel", "queue", "stream", "schedules"]
 NameKind = Literal["queue", "stream"]
 RecordKind = Literal["jobs", "dead_jobs", "events", "consumers", "schedules"]
 Scalar = str | int | bytes | None

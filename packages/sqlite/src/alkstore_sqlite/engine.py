@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Connection, exc
 from sqlalchemy.dialects import sqlite
@@ -16,7 +16,6 @@ from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.connection_drivers import AsyncConnectionDriver
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.merging import MERGES
-from alkstore_core.sql.op import Driver, Mode, Op
 from alkstore_core.sql.runner import Runner
 from alkstore_core.sql.session import SqlSession, SqlTxSession
 from alkstore_core.sql.store import SqlEngine
@@ -32,19 +31,8 @@ if TYPE_CHECKING:
 
     from alkstore_core import Clock, Finding
     from alkstore_core.spi import Topic, TxSession
+    from alkstore_core.sql.op import Driver
     from alkstore_sqlite.opts import SqliteOpts
-
-
-class _Autocommit(Driver):
-    """Reads have a connection of their own, so that they never wait for a writer."""
-
-    def __init__(self, writer: Runner, reader: Runner) -> None:
-        self._writer = writer
-        self._reader = reader
-
-    def run(self, mode: Mode, op: Callable[..., Op[Any]], *args: Any) -> Awaitable[Any]:
-        runner = self._reader if mode is Mode.READ else self._writer
-        return runner.run(mode, op, *args)
 
 
 class SqliteEngine(SqlEngine):
@@ -65,15 +53,15 @@ class SqliteEngine(SqlEngine):
         self._identity: FileIdentity
         self._writer = self._runner(self._connect_first, "BEGIN IMMEDIATE")
         self._reader = self._runner(self._connect, "BEGIN")
-        driver = _Autocommit(self._writer, self._reader)
         self.signals: SqliteSignals = SqliteSignals(
             self.path,
             opts.poll_interval,
             opts.busy_timeout,
             TableProbe(self._compiler),
-            driver,
+            self._reader,
         )
-        self.auto = SqlSession(driver, self.signals.fire)
+        # Reads have a connection of their own, so that they never wait for a writer.
+        self.auto = SqlSession(self._writer, self.signals.fire, self._reader)
         self._connections: AsyncEngine | None = None
 
     async def open(self) -> None:

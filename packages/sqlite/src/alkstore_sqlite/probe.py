@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from alkstore_core.names import SCHEDULER_LOCK
 from alkstore_core.spi import Topic
-from alkstore_core.sql.signals import CHANNELS_SINCE, READY_QUEUES, STREAM_TAILS
+from alkstore_core.sql.signals import CHANNELS_SINCE, READY_QUEUES, SCHEDULES_STATE, STREAM_TAILS
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     from sqlalchemy import Executable
 
@@ -30,6 +30,7 @@ class TableProbe:
     def __init__(self, compiler: Compiler) -> None:
         self._compile = compiler
         self._last_notify = 0
+        self._schedules: tuple[Any, ...] | None = None
 
     def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> list[Mark]:
         """Return what is new on `topics`."""
@@ -49,16 +50,19 @@ class TableProbe:
             elif kind == "queue":
                 for (name,) in self._rows(connection, READY_QUEUES, queues=json.dumps(names)):
                     yield Topic(kind, name), None
-            else:
-                # Schedules and locks are few and rarely waited for: any commit may be theirs.
-                for name in names:
-                    yield Topic(kind, name), None
+            elif self._schedules_changed(connection):
+                yield from ((Topic(kind, name), None) for name in names)
 
     def _notified(self, connection: sqlite3.Connection, wanted: frozenset[str]) -> Iterator[Mark]:
         for seq, name in self._rows(connection, CHANNELS_SINCE, after=self._last_notify):
             self._last_notify = seq
             if name in wanted:
                 yield Topic("channel", name), seq
+
+    def _schedules_changed(self, connection: sqlite3.Connection) -> bool:
+        before = self._schedules
+        (self._schedules,) = self._rows(connection, SCHEDULES_STATE, leadership=SCHEDULER_LOCK)
+        return self._schedules != before
 
     def _rows(
         self, connection: sqlite3.Connection, statement: Executable, **given: Any

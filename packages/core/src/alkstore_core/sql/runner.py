@@ -79,7 +79,6 @@ class _Call:
         op: Callable[..., Op[Any]],
         args: tuple[Any, ...],
         deadline: float,
-        *,
         urgent: bool,
     ) -> None:
         self.future = future
@@ -133,6 +132,7 @@ class Runner(Driver):
         self._gathered: list[_Call] = []
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
+        self._deadline = 0.0
         self._streak_began = 0.0
         self._last_end = 0.0
 
@@ -159,15 +159,8 @@ class Runner(Driver):
         if not self._gathered:
             # One hand-over per loop turn: what the other tasks of this turn add rides along.
             self._loop.call_soon(self._hand_over)
-        self._gathered.append(
-            _Call(
-                future,
-                op,
-                args,
-                time.monotonic() + self._busy_timeout,
-                urgent=mode is Mode.URGENT,
-            )
-        )
+            self._deadline = time.monotonic() + self._busy_timeout
+        self._gathered.append(_Call(future, op, args, self._deadline, mode is Mode.URGENT))
         return future
 
     async def close(self) -> None:
@@ -195,9 +188,9 @@ class Runner(Driver):
         try:
             self._connection = self._connect()
         except Exception as error:  # noqa: BLE001 - handed to whoever opens the store
-            self._post(_settle, started, None, self._translate(error))
+            self._post(_answer, started, self._translate(error))
             return
-        self._post(_settle, started, None, None)
+        self._post(_answer, started, None)
         waiting: list[_Call] = []
         ending = False
         while not (ending and not waiting):
@@ -206,7 +199,7 @@ class Runner(Driver):
             waiting = self._run_group(waiting)
             self._last_end = time.monotonic()
         self._discard_connection()
-        self._post(_settle, self._ended, None, None)
+        self._post(_answer, self._ended, None)
 
     def _take(self, waiting: list[_Call]) -> bool:
         """Move what was handed over into `waiting`, urgent first; true when it was the end."""
@@ -369,13 +362,19 @@ class Runner(Driver):
 
 def _deliver(calls: Iterable[_Call]) -> None:
     for call in calls:
-        _settle(call.future, call.value, call.error)
+        future = call.future
+        if future.done():
+            continue
+        if call.error is None:
+            future.set_result(call.value)
+        else:
+            future.set_exception(call.error)
 
 
-def _settle(future: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+def _answer(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
         return
     if error is None:
-        future.set_result(value)
+        future.set_result(None)
     else:
         future.set_exception(error)

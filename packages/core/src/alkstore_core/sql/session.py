@@ -53,6 +53,8 @@ T = TypeVar("T")
 class SqlSession(Session):
     """Every primitive, as an op on `driver`; what has committed is told to `fire`.
 
+    An engine whose writers would hold readers up gives `reads`, a driver for those alone.
+
     An engine whose database carries wakes in another way than a table of channels overrides
     `announced_kinds` and `announce`.
     """
@@ -60,9 +62,15 @@ class SqlSession(Session):
     announced_kinds: frozenset[TopicKind] = frozenset({"channel"})
     """Topics that `announce` has to hear of; the others show in the tables themselves."""
 
-    def __init__(self, driver: Driver, fire: Callable[[Topic, int | None], None]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        fire: Callable[[Topic, int | None], None],
+        reads: Driver | None = None,
+    ) -> None:
         self._driver = driver
         self._fire = fire
+        self._reads = driver if reads is None else reads
 
     def announce(self, topics: Sequence[Topic]) -> Op[Marks]:
         """Let the database carry the wakes of `topics`, in the op's own transaction."""
@@ -138,7 +146,7 @@ class SqlSession(Session):
         return await self._driver.run(Mode.WRITE, queues.delete_job, queue, job_id)
 
     async def get_job(self, queue: str, job_id: int) -> Job | None:
-        return await self._driver.run(Mode.READ, queues.get_job, queue, job_id)
+        return await self._reads.run(Mode.READ, queues.get_job, queue, job_id)
 
     async def sweep(self, queue: str, limit: int) -> int:
         return await self._driver.run(Mode.WRITE, dead_letters.sweep, queue, limit)
@@ -147,17 +155,15 @@ class SqlSession(Session):
         return await self._driver.run(Mode.WRITE, dead_letters.purge_retired, queue, limit)
 
     async def stats(self, queue: str) -> QueueStats:
-        return await self._driver.run(Mode.READ, inspection.stats, queue)
+        return await self._reads.run(Mode.READ, inspection.stats, queue)
 
     async def list_jobs(
         self, queue: str, state: JobState | None, limit: int, after_id: int
     ) -> list[Job]:
-        return await self._driver.run(
-            Mode.READ, inspection.list_jobs, queue, state, limit, after_id
-        )
+        return await self._reads.run(Mode.READ, inspection.list_jobs, queue, state, limit, after_id)
 
     async def list_dead(self, queue: str, limit: int, after_id: int) -> list[Job]:
-        return await self._driver.run(Mode.READ, dead_letters.list_dead, queue, limit, after_id)
+        return await self._reads.run(Mode.READ, dead_letters.list_dead, queue, limit, after_id)
 
     async def redrive(self, queue: str, job_id: int, *, wake: Sequence[Topic] = ()) -> int | None:
         return await self._change(wake, dead_letters.redrive, queue, job_id)
@@ -166,7 +172,7 @@ class SqlSession(Session):
         return await self._driver.run(Mode.WRITE, dead_letters.purge_dead, queue, before, limit)
 
     async def next_due(self, queues: Sequence[str]) -> dict[str, int]:
-        return await self._driver.run(Mode.READ, inspection.next_due, queues)
+        return await self._reads.run(Mode.READ, inspection.next_due, queues)
 
     # -- streams --------------------------------------------------------------------------
 
@@ -176,25 +182,25 @@ class SqlSession(Session):
         return await self._change(wake, streams.append, stream, entries, mark=max)
 
     async def read(self, stream: str, after: int, limit: int) -> list[StreamEvent]:
-        return await self._driver.run(Mode.READ, streams.read, stream, after, limit)
+        return await self._reads.run(Mode.READ, streams.read, stream, after, limit)
 
     async def read_from(self, stream: str, consumer: str, limit: int) -> list[StreamEvent]:
-        return await self._driver.run(Mode.READ, streams.read_from, stream, consumer, limit)
+        return await self._reads.run(Mode.READ, streams.read_from, stream, consumer, limit)
 
     async def save_offset(self, stream: str, consumer: str, offset: int) -> None:
         await self._driver.run(Mode.WRITE, streams.save_offset, stream, consumer, offset)
 
     async def get_offset(self, stream: str, consumer: str) -> int:
-        return await self._driver.run(Mode.READ, streams.get_offset, stream, consumer)
+        return await self._reads.run(Mode.READ, streams.get_offset, stream, consumer)
 
     async def trim(self, stream: str, horizon: int, limit: int) -> int:
         return await self._driver.run(Mode.WRITE, streams.trim, stream, horizon, limit)
 
     async def list_consumers(self, stream: str) -> list[ConsumerPosition]:
-        return await self._driver.run(Mode.READ, streams.list_consumers, stream)
+        return await self._reads.run(Mode.READ, streams.list_consumers, stream)
 
     async def bounds(self, stream: str) -> StreamBounds:
-        return await self._driver.run(Mode.READ, streams.bounds, stream)
+        return await self._reads.run(Mode.READ, streams.bounds, stream)
 
     # -- locks ----------------------------------------------------------------------------
 
@@ -208,10 +214,10 @@ class SqlSession(Session):
         return await self._change(wake, locks.release_lock, name, token, mode=Mode.URGENT)
 
     async def holds(self, name: str, token: int) -> bool:
-        return await self._driver.run(Mode.READ, locks.holds, name, token)
+        return await self._reads.run(Mode.READ, locks.holds, name, token)
 
     async def list_locks(self) -> list[LockInfo]:
-        return await self._driver.run(Mode.READ, locks.list_locks)
+        return await self._reads.run(Mode.READ, locks.list_locks)
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -222,7 +228,7 @@ class SqlSession(Session):
         return await self._change(wake, schedules.delete_schedule, name)
 
     async def list_schedules(self) -> list[Schedule]:
-        return await self._driver.run(Mode.READ, schedules.list_schedules)
+        return await self._reads.run(Mode.READ, schedules.list_schedules)
 
     async def advance(self, name: str, expected_fire_at: int, next_fire_at: int) -> bool:
         return await self._driver.run(
@@ -232,7 +238,7 @@ class SqlSession(Session):
     # -- the store as a whole -------------------------------------------------------------
 
     async def names(self, kind: NameKind) -> list[str]:
-        return await self._driver.run(Mode.READ, inspection.names, kind)
+        return await self._reads.run(Mode.READ, inspection.names, kind)
 
     async def signal(self, topics: Sequence[Topic]) -> None:
         announced = [topic for topic in topics if topic.kind in self.announced_kinds]
@@ -245,7 +251,7 @@ class SqlSession(Session):
     async def dump(
         self, kind: RecordKind, after: tuple[Scalar, ...] | None, limit: int
     ) -> list[Record]:
-        return await self._driver.run(Mode.READ, transfer.dump, kind, after, limit)
+        return await self._reads.run(Mode.READ, transfer.dump, kind, after, limit)
 
     async def load(self, kind: RecordKind, records: Sequence[Record]) -> list[int]:
         return await self._driver.run(Mode.WRITE, transfer.load, kind, records)

@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from alkstore_core.sql._dialect import NOW, Elements
 from alkstore_core.sql._jobs import ONE, ZERO
-from alkstore_core.sql.tables import READY, channels, events, jobs
+from alkstore_core.sql.tables import READY, channels, events, jobs, locks, schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,6 +79,17 @@ READY_QUEUES = select(_queues.text).where(
         .where(jobs.c.state == READY, jobs.c.queue == _queues.text)
         .correlate(_queues.table)
     )
+)
+
+# What a scheduler waits for: a nearer boundary, a schedule more or less, a leader gone. Not the
+# leader's renewals: a runner that woke itself by each of them would never sleep.
+SCHEDULES_STATE = select(
+    func.count(),
+    func.min(schedules.c.next_fire_at),
+    select(func.count())
+    .select_from(locks)
+    .where(locks.c.name == bindparam("leadership", type_=Text))
+    .scalar_subquery(),
 )
 
 
