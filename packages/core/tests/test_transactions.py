@@ -198,6 +198,18 @@ async def test_dropped_handle_rolls_back(engine, store, call):
     assert {} == engine.data.jobs
 
 
+async def test_task_that_dropped_its_handle_waits_for_the_rollback(engine, store):
+    """A write right after the handle was lost waits its turn instead of being refused."""
+    tx = await store.begin_tx()
+    await tx.enqueue_tx("q", "lost")
+    del tx
+    gc.collect()
+
+    await store.queue("q").enqueue("kept")
+
+    assert [b'"kept"'] == [job.payload for job in engine.data.jobs.values()]
+
+
 async def test_handle_dropped_after_a_failed_call_rolls_back(engine, store):
     """A failed call does not keep a dropped handle alive."""
     engine.faults["insert_jobs"].append(DatabaseError("disk full"))

@@ -19,13 +19,24 @@ if TYPE_CHECKING:
 class Lease:
     """The turn of one open transaction, from its begin to its end."""
 
-    __slots__ = ("_slot", "name", "since", "task")
+    __slots__ = ("_slot", "_task", "name", "since")
 
     def __init__(self, slot: WriterSlot, task: asyncio.Task[Any]) -> None:
         self._slot = slot
-        self.task = weakref.ref(task)
+        self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task)
         self.name = task.get_name()
         self.since = time.monotonic()
+
+    def held_by(self, task: asyncio.Task[Any]) -> bool:
+        """Whether `task` took this turn and still has it."""
+        return self._task is not None and self._task() is task
+
+    def abandon(self) -> None:
+        """The handle is lost, its end only a matter of time: the task waits like others now.
+
+        Called in whichever thread the collector runs.
+        """
+        self._task = None
 
     def release(self) -> None:
         """Let the next one write. Idempotent."""
@@ -73,7 +84,7 @@ class WriterSlot:
                 await self._wait(ticket)
             except BaseException:
                 # The turn may have come in the very moment in which the wait was cancelled.
-                if self._holder is not None and self._holder.task() is task:
+                if self._holder is not None and self._holder.held_by(task):
                     self._holder.release()
                 raise
         lease = self._holder
@@ -152,7 +163,7 @@ class WriterSlot:
         )
 
     def _refuse_holder(self, task: asyncio.Task[Any], advice: str) -> None:
-        if self._holder is not None and self._holder.task() is task:
+        if self._holder is not None and self._holder.held_by(task):
             raise DatabaseError(
                 f"this task holds an open transaction and this store has one writer: {advice}"
             )

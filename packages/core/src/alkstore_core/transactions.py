@@ -105,6 +105,11 @@ class OpenTx:
         if self._ended is None:
             await self._runtime.finish(self._rollback(reason))
 
+    def abandon(self) -> None:
+        """The handle is lost: its task may wait for the writer like everybody."""
+        if self._lease is not None:
+            self._lease.abandon()
+
     def drop(self) -> None:
         """Nobody can commit any more: roll back in the background."""
         if self._ended is None:
@@ -198,6 +203,7 @@ class TxHandle(TxOps):
 def _dropped(loop: asyncio.AbstractEventLoop, tx: OpenTx) -> None:
     if tx.over:
         return
+    tx.abandon()
     # The collector runs in whichever thread it pleases, also after the loop is gone.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(tx.drop)
