@@ -332,6 +332,8 @@ async def test_release_batch_gives_back(store, queue):
     assert 2 == await queue.release_batch([a, b, b, c, foreign])
     assert a.settled
     assert [0, 0] == [job.attempts for job in await queue.jobs()]
+    with pytest.raises(DatabaseError, match="takes job handles, not int"):
+        await queue.release_batch([1])
 
 
 async def test_sweep_works_in_pieces(engine, clock, store):

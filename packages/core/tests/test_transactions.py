@@ -380,6 +380,21 @@ async def test_cancelled_call_rolls_the_transaction_back(engine, store):
     assert not store._runtime.slot.taken
 
 
+async def test_call_behind_a_cancelled_one_is_refused(engine, store):
+    """A call that waited behind a cancelled one never runs on what is half done."""
+    gate = engine.hold("before", "insert_jobs")
+    tx = await store.begin_tx()
+    first = asyncio.create_task(tx.enqueue_tx("q", 1))
+    await gate.reached.wait()
+    second = asyncio.create_task(tx.publish_tx("s", 1))
+    await until(lambda: tx._tx._lock._waiters)
+    first.cancel()
+
+    with pytest.raises(DatabaseError, match="was cancelled"):
+        await second
+    assert "append" not in engine.calls
+
+
 async def test_clean_end_after_a_cancelled_call_is_told(engine, store):
     """A block that swallowed a call's time-out does not seem to have committed."""
     engine.hold("after", "insert_jobs")

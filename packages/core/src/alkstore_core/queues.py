@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final, final
 
+from alkstore_core.claiming import claim
 from alkstore_core.completion import Attaching
 from alkstore_core.errors import DatabaseError
 from alkstore_core.integers import check_i64
@@ -13,8 +12,7 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.payload import encode_payload
 from alkstore_core.requests import encode_all
-from alkstore_core.runtime import quietly
-from alkstore_core.spi import Claim, Topic
+from alkstore_core.spi import Topic
 from alkstore_core.values import JobState
 from alkstore_core.wakes import WakeReceiver
 
@@ -23,11 +21,9 @@ if TYPE_CHECKING:
 
     from alkstore_core.policy.options import OptionResolver
     from alkstore_core.runtime import Runtime
-    from alkstore_core.spi import Session
+    from alkstore_core.spi import Claim
     from alkstore_core.stop import StopToken
     from alkstore_core.values import EnqueueOpts, Job, QueueStats
-
-_log = logging.getLogger(__name__)
 
 CHUNK: Final = 1000
 """Long work goes in pieces of this many rows, so that heartbeats come in between."""
@@ -85,19 +81,7 @@ class JobSource:
         session = runtime.session()
         if limit <= 0:
             return []
-        # The engine may have claimed when the cancellation arrives, even before we resume. So
-        # the claim runs by itself, and what nobody gets to see is given back.
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Job]] = loop.create_future()
-        claiming = loop.create_task(self._claim(session, worker, limit, answer))
-        try:
-            jobs = await answer
-        except asyncio.CancelledError:
-            if answer.cancelled():
-                runtime.adopt(claiming)
-            elif answer.exception() is None:
-                runtime.spawn(self._give_back(answer.result()))
-            raise
+        jobs = await claim(runtime, session, self._wake[0], worker, limit)
         return [JobHandle(runtime, job) for job in jobs]
 
     async def ack_batch(self, handles_or_ids: Iterable[JobHandle | int], worker_id: str) -> int:
@@ -127,8 +111,8 @@ class JobSource:
             if self._runtime.slot.taken:
                 await self._runtime.turn("ack_batch")
             acked += await self._runtime.session().ack(self._name, chunk)
-            for claim in chunk:
-                handles[claim].mark_settled()
+            for settled in chunk:
+                handles[settled].mark_settled()
         numbers = sorted(ids)
         for start in range(0, len(numbers), CHUNK):
             if self._runtime.slot.taken:
@@ -141,7 +125,8 @@ class JobSource:
     async def release_batch(self, handles: Iterable[JobHandle]) -> int:
         """Give jobs back as if never claimed, as `JobHandle.release`; returns how many."""
         wanted: dict[Claim, JobHandle] = {}
-        for handle in handles:
+        for item in handles:
+            handle = _handle(item)
             if handle.may_settle(self._runtime, self._name):
                 wanted[handle.claim] = handle
         self._runtime.session()
@@ -152,8 +137,8 @@ class JobSource:
             if self._runtime.slot.taken:
                 await self._runtime.turn("release_batch")
             released += await self._runtime.session().release(self._name, chunk, wake=self._wake)
-            for claim in chunk:
-                wanted[claim].mark_settled()
+            for settled in chunk:
+                wanted[settled].mark_settled()
         return released
 
     async def cancel(self, job_id: int) -> bool:
@@ -259,35 +244,6 @@ class JobSource:
             await self._runtime.turn("sweep_expired")
         return await self._runtime.session().purge_retired(self._name, CHUNK)
 
-    async def _claim(
-        self, session: Session, worker: str, limit: int, answer: asyncio.Future[list[Job]]
-    ) -> None:
-        try:
-            jobs = await session.claim(self._name, worker, limit)
-        except Exception as error:  # noqa: BLE001 - it is the caller's, who waits for the answer.
-            if not answer.cancelled():
-                answer.set_exception(error)
-            else:
-                _log.warning("a claim failed after it was cancelled: %s", error)
-        except BaseException:
-            answer.cancel()
-            raise
-        else:
-            if not answer.cancelled():
-                answer.set_result(jobs)
-            else:
-                await self._give_back(jobs)
-
-    async def _give_back(self, jobs: list[Job]) -> None:
-        if jobs:
-            await quietly(self._release([Claim(job.id, job.attempts) for job in jobs]))
-
-    async def _release(self, claims: list[Claim]) -> None:
-        # Not through `turn` and `session`: a store that is closing waits for just this.
-        if self._runtime.slot.taken:
-            await self._runtime.slot.turn("giving a job back", "wait", urgent=True)
-        await self._runtime.engine.auto.release(self._name, claims, wake=self._wake)
-
 
 @final
 class Queue(JobSource):
@@ -333,6 +289,13 @@ class Queue(JobSource):
         if not data:
             return []
         return await session.insert_jobs(self._name, data, spec, wake=self._wake)
+
+
+def _handle(item: object) -> JobHandle:
+    if isinstance(item, JobHandle):
+        return item
+    detail = f"release_batch takes job handles, not {type(item).__name__}"
+    raise DatabaseError(detail) from TypeError(detail)
 
 
 def _state(state: JobState | str) -> JobState:

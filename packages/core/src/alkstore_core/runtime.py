@@ -17,8 +17,8 @@ from alkstore_core.wakes import QueueWakes
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from alkstore_core.opentx import OpenTx
     from alkstore_core.spi import Engine, Session
-    from alkstore_core.transactions import OpenTx
 
 T = TypeVar("T")
 
@@ -41,10 +41,10 @@ class Runtime:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.slot = WriterSlot(engine.busy_timeout)
+        self.slot: WriterSlot = WriterSlot(engine.busy_timeout)
         self.transactions: set[OpenTx] = set()
         self.receivers: weakref.WeakSet[Endable] = weakref.WeakSet()
-        self.queue_wakes = QueueWakes(self)
+        self.queue_wakes: QueueWakes = QueueWakes(self)
         self.runners: set[asyncio.Future[None]] = set()
         self._state: Literal["new", "open", "closed", "forked"] = "new"
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from alkstore_core.errors import AlkstoreError, Closed, DatabaseError, LeadershipLost
 from alkstore_core.integers import I64_MAX
 from alkstore_core.names import SCHEDULER_LOCK, check_name
+from alkstore_core.opentx import begin, spent
 from alkstore_core.policy.boundaries import due_boundaries
 from alkstore_core.policy.every import parse_every
 from alkstore_core.policy.options import PLAIN
 from alkstore_core.requests import SCHEDULES
 from alkstore_core.runtime import quietly
 from alkstore_core.spi import Fired, Topic
-from alkstore_core.transactions import begin, spent
 from alkstore_core.values import ScheduleOpts
 
 if TYPE_CHECKING:

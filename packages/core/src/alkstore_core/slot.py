@@ -24,8 +24,8 @@ class Lease:
     def __init__(self, slot: WriterSlot, task: asyncio.Task[Any]) -> None:
         self._slot = slot
         self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task)
-        self.name = task.get_name()
-        self.since = time.monotonic()
+        self.name: str = task.get_name()
+        self.since: float = time.monotonic()
 
     def held_by(self, task: asyncio.Task[Any]) -> bool:
         """Whether `task` took this turn and still has it."""
@@ -64,7 +64,7 @@ class WriterSlot:
         self._timeout: Final = timeout
         self._holder: Lease | None = None
         self._queue: deque[_Ticket] = deque()
-        self.taken = False
+        self.taken: bool = False
 
     async def acquire(self) -> Lease:
         """Wait for the turn of a transaction.
