@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from alkstore_core import DatabaseError
-from alkstore_core.sql.runner import retry_pause
+from alkstore_core.sql.runner import Fault, retry_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def is_busy(error: BaseException | None) -> bool:
-    """Whether somebody else holds the lock. Sees through SQLAlchemy's wrapping."""
+_LOST = frozenset(
+    {
+        # A connection opened while the file was read-only stays so when it no longer is.
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+def judge(error: BaseException | None) -> Fault:
+    """What an error means. Sees through SQLAlchemy's wrapping."""
     while error is not None:
         code: int | None = getattr(error, "sqlite_errorcode", None)
         if code is not None:
-            return code & 0xFF == sqlite3.SQLITE_BUSY
+            primary = code & 0xFF
+            if primary == sqlite3.SQLITE_BUSY:
+                return Fault.BUSY
+            return Fault.CONNECTION if primary in _LOST else Fault.STATEMENT
         error = getattr(error, "orig", None) or error.__cause__
-    return False
+    return Fault.STATEMENT
 
 
 def patiently(action: Callable[[], T], busy_timeout: float) -> T:
@@ -41,7 +57,7 @@ def patiently(action: Callable[[], T], busy_timeout: float) -> T:
         try:
             return action()
         except sqlite3.Error as error:
-            if not is_busy(error) or time.monotonic() >= deadline:
+            if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(retry_pause())
 

@@ -16,10 +16,10 @@ from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.connection_drivers import AsyncConnectionDriver
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.merging import MERGES
-from alkstore_core.sql.runner import Runner
+from alkstore_core.sql.runner import Fault, Runner
 from alkstore_core.sql.session import SqlSession, SqlTxSession
 from alkstore_core.sql.store import SqlEngine
-from alkstore_sqlite.connections import FileIdentity, connect, is_busy
+from alkstore_sqlite.connections import FileIdentity, connect, judge
 from alkstore_sqlite.diagnosis import diagnose
 from alkstore_sqlite.prepare import FILE, prepare_engine
 from alkstore_sqlite.probe import TableProbe
@@ -76,7 +76,7 @@ class SqliteEngine(SqlEngine):
             await self._reader.start()
             self._identity = self.signals.identity = FileIdentity.of(self.path)
         except BaseException as error:
-            await self.close()
+            await self._end_runners()
             if isinstance(error, OSError):
                 message = f"the database file {self.path} vanished while it was opened"
                 raise DatabaseError(message) from error
@@ -97,10 +97,13 @@ class SqliteEngine(SqlEngine):
     async def close(self) -> None:
         """Finish accepted calls, then give up every thread and connection. Idempotent."""
         await self.signals.end()
-        await self._reader.close()
-        await self._writer.close()
+        await self._end_runners()
         if self._connections is not None:
             await self._connections.dispose()
+
+    async def _end_runners(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
 
     async def now(self) -> int:
         """The host's time, or the injected clock's."""
@@ -127,6 +130,8 @@ class SqliteEngine(SqlEngine):
             await connection.begin()
         except BaseException as error:
             if connection is not None:
+                # Not kept: what failed here may be the connection's own fault.
+                await connection.invalidate()
                 await connection.close()
             if isinstance(error, exc.SQLAlchemyError | sqlite3.Error):
                 raise self._begin_error(error) from error
@@ -162,7 +167,7 @@ class SqliteEngine(SqlEngine):
         return diagnose(self.path)
 
     def _begin_error(self, error: BaseException) -> DatabaseError:
-        if is_busy(error):
+        if judge(error) is Fault.BUSY:
             return locked(self.path, self.busy_timeout, error)
         return refused(self.path, error)
 
@@ -175,7 +180,7 @@ class SqliteEngine(SqlEngine):
             merges=MERGES,
             check=self._check_file,
             busy_timeout=self.busy_timeout,
-            is_busy=is_busy,
+            judge=judge,
             describe=self.path,
         )
 
@@ -199,6 +204,7 @@ def _commit(connection: AsyncConnection, path: str) -> Callable[[], Awaitable[No
         try:
             await connection.commit()
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
+            await connection.invalidate()
             raise commit_failed(path, error) from error
         finally:
             await connection.close()

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine, event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
-from alkstore_core.sql.runner import retry_pause
-from alkstore_sqlite.connections import database_file, is_busy
+from alkstore_core.sql.runner import Fault, retry_pause
+from alkstore_sqlite.connections import database_file, judge
 from alkstore_sqlite.opts import Synchronous, check_synchronous
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         except exc.DBAPIError as error:
-            if not is_busy(error) or time.monotonic() >= deadline:
+            if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
                 raise
         else:
             return

@@ -17,7 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from alkstore_sqlite.connections import is_busy, open_plain, patiently
+from alkstore_core.sql.runner import Fault
+from alkstore_sqlite.connections import judge, open_plain, patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,7 +144,7 @@ class Watcher:
                         self._post(self._on_news, news)
             except sqlite3.Error as error:
                 # Not read this time: `version` is unchanged, so the next turn looks again.
-                if not is_busy(error):
+                if judge(error) is not Fault.BUSY:
                     raise
             now = time.monotonic()
             if now >= look_again:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import queue
 import random
 import threading
@@ -46,6 +47,19 @@ RETRY_SECONDS = (0.0005, 0.003)
 def retry_pause() -> float:
     """Seconds until the next try for the lock; random, so that no process is always late."""
     return random.uniform(*RETRY_SECONDS)  # noqa: S311 - spreads load, guards nothing
+
+
+class Fault(enum.Enum):
+    """What an error of the driver means for the connection it came from."""
+
+    BUSY = "busy"
+    """Somebody else holds the lock: wait and try again."""
+
+    STATEMENT = "statement"
+    """This statement is refused; the connection is as good as before."""
+
+    CONNECTION = "connection"
+    """The disk, the file or the connection fails: the next call makes a new one."""
 
 
 class Cursor(Protocol):
@@ -111,13 +125,14 @@ class Runner(Driver):
         merges: Mapping[Callable[..., Op[Any]], Merge],
         check: Callable[[], None],
         busy_timeout: float,
-        is_busy: Callable[[BaseException], bool],
+        judge: Callable[[BaseException], Fault],
         describe: str,
     ) -> None:
         """Prepare; nothing is opened before `start`.
 
         `begin` is the statement that begins a group, `check` raises when the database is no
-        longer what was opened, `describe` names it in errors.
+        longer what was opened, `judge` tells what an error of the driver means, `describe`
+        names the database in errors.
         """
         self._connect = connect
         self._compile = compiler
@@ -126,9 +141,8 @@ class Runner(Driver):
         self._merges = merges
         self._check = check
         self._busy_timeout = busy_timeout
-        self._is_busy = is_busy
+        self._judge = judge
         self._describe = describe
-        self._handed: queue.SimpleQueue[list[_Call] | None] = queue.SimpleQueue()
         self._gathered: list[_Call] = []
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
@@ -140,9 +154,10 @@ class Runner(Driver):
         """Connect in the runner's thread and begin to serve the running loop.
 
         Raises:
-            DatabaseError: the connection could not be made.
+            DatabaseError: the connection could not be made; it may be tried again.
 
         """
+        self._handed: queue.SimpleQueue[list[_Call] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -151,7 +166,11 @@ class Runner(Driver):
             target=self._serve, args=(started,), name="alkstore-runner", daemon=True
         )
         self._thread.start()
-        await started
+        try:
+            await started
+        except BaseException:
+            await self.close()
+            raise
 
     def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> asyncio.Future[T]:
         """Queue an op; the future ends when its transaction has."""
@@ -189,8 +208,13 @@ class Runner(Driver):
             self._connection = self._connect()
         except Exception as error:  # noqa: BLE001 - handed to whoever opens the store
             self._post(_answer, started, self._translate(error))
-            return
-        self._post(_answer, started, None)
+        else:
+            self._post(_answer, started, None)
+            self._work()
+            self._discard_connection()
+        self._post(_answer, self._ended, None)
+
+    def _work(self) -> None:
         waiting: list[_Call] = []
         ending = False
         while not (ending and not waiting):
@@ -198,8 +222,6 @@ class Runner(Driver):
             self._give_way()
             waiting = self._run_group(waiting)
             self._last_end = time.monotonic()
-        self._discard_connection()
-        self._post(_answer, self._ended, None)
 
     def _take(self, waiting: list[_Call]) -> bool:
         """Move what was handed over into `waiting`, urgent first; true when it was the end."""
@@ -268,9 +290,7 @@ class Runner(Driver):
         try:
             self._connection.execute(self._begin)
         except Exception as error:
-            if self._is_busy(error):
-                raise _BusyError from error
-            raise
+            raise self._failure(error) from error
 
     def _execute(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
         """Run calls in the open transaction and commit; return those run, and the others."""
@@ -288,7 +308,7 @@ class Runner(Driver):
                     ran += calls_of_unit
         except Exception as error:
             self._roll_back()
-            raise (_BusyError if self._is_busy(error) else _StatementError) from error
+            raise self._failure(error) from error
         try:
             connection.execute("COMMIT")
         except Exception as error:
@@ -334,6 +354,15 @@ class Runner(Driver):
         except StopIteration as stop:
             value: T = stop.value
             return value
+
+    def _failure(self, error: Exception) -> Exception:
+        """Nothing was done; give up a connection that would go on failing."""
+        fault = self._judge(error)
+        if fault is Fault.BUSY:
+            return _BusyError()
+        if fault is Fault.CONNECTION:
+            self._discard_connection()
+        return _StatementError()
 
     def _roll_back(self) -> None:
         """Leave no transaction behind; a connection that cannot do that is given up."""
