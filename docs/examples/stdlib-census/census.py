@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
-from conduct import WORKERS, Conductor
+from conduct import Conductor
 from counting import Counts, count_file, find_sources, standard_library
 from evidence import Evidence, Story, gather
 from fleet import ChildDiedError, Fleet
@@ -29,7 +29,6 @@ from verdict import judge
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from alkstore_core import Store
 
 AUDIT_S = 60  # for reading back what was written; a healthy run takes a blink
 
@@ -49,7 +48,9 @@ class Census:
 
     async def run(self) -> bool:
         """Take the census, audit it, show it, and say whether all of it held."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGTERM, signal.raise_signal, signal.SIGINT
+        )
         python = f"{platform.python_implementation()} {platform.python_version()}"
         total, size = len(self.sources), sum(self.sources.values()) / 1e6
         self.screen.line(
@@ -60,7 +61,7 @@ class Census:
             application_engine(self.database) as engine,
         ):
             trouble = await self.take(store, engine)
-            direct = await asyncio.to_thread(self.count_directly)
+            direct = await self.count_directly()
             async with asyncio.timeout(AUDIT_S):
                 evidence = await gather(store, engine, self.story)
         checks = judge(evidence, direct)
@@ -71,10 +72,10 @@ class Census:
         self.screen.table("How it went", self.numbers(evidence))
         return held
 
-    async def take(self, store: Store, engine: AsyncEngine) -> str | None:
+    async def take(self, store: SqliteStore, engine: AsyncEngine) -> str | None:
         """Take the census within the deadline; return what kept us from it, if anything did."""
         try:
-            async with asyncio.timeout(self.deadline), Fleet() as fleet:
+            async with asyncio.timeout(self.deadline), Fleet(self.database.parent) as fleet:
                 conductor = Conductor(store, engine, fleet, self.screen, self.story)
                 await fleet.guard(conductor.take(self.database, self.root, self.sources))
         except TimeoutError:
@@ -85,12 +86,12 @@ class Census:
             self.screen.clear()
         return None
 
-    def count_directly(self) -> dict[str, Counts]:
+    async def count_directly(self) -> dict[str, Counts]:
         """The same count by one process, one file after the other, with nothing in between."""
         direct: dict[str, Counts] = {}
         began = time.monotonic()
         for path in self.sources:
-            direct[path] = count_file(self.root, path)
+            direct[path] = await asyncio.to_thread(count_file, self.root, path)
             self.screen.advance(len(direct), len(self.sources), "counted directly, for the audit")
         self.screen.clear()
         self.direct_s = time.monotonic() - began
@@ -102,15 +103,15 @@ class Census:
         values = {}
         if story.seconds:
             values["throughput"] = (
-                f"{total / story.seconds:,.0f} files/s with {WORKERS} workers, one of them killed "
-                f"({total / self.direct_s:,.0f} by the direct count, which stores nothing)"
+                f"{total / story.seconds:,.0f} files/s "
+                f"({total / self.direct_s:,.0f} counted by one process, nothing stored)"
             )
         if story.latency:
             values["wake latency"] = (
-                f"{story.latency.median:.2f} ms median, {story.latency.p95:.2f} ms p95, "
-                "from a commit to another process awake"
+                f"{story.latency.median:.2f} ms median, {story.latency.p95:.2f} ms p95 "
+                "to another process"
             )
-        values["redelivered"] = f"{len(evidence.redeliveries)} jobs"
+        values["redelivered"] = f"{len(evidence.redeliveries)} jobs, all told"
         values["duration"] = f"{time.monotonic() - self.began:.1f} s"
         return [Row(None, name, value) for name, value in values.items()]
 

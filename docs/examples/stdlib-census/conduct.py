@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from alkstore_core import JobHandle, Store
+    from alkstore_core import JobHandle
+    from alkstore_sqlite import SqliteStore
     from evidence import Story
     from fleet import Child, Fleet
     from screen import Screen
@@ -30,7 +31,7 @@ class Conductor:
     """One census, from the first table to the last process."""
 
     def __init__(
-        self, store: Store, engine: AsyncEngine, fleet: Fleet, screen: Screen, story: Story
+        self, store: SqliteStore, engine: AsyncEngine, fleet: Fleet, screen: Screen, story: Story
     ) -> None:
         self._store = store
         self._engine = engine

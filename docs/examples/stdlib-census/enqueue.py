@@ -14,7 +14,7 @@ from tables import JOBS, SourceFile, Task
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from alkstore_core import Store
+    from alkstore_sqlite import SqliteStore
 
 CHUNK = 100
 GHOST = "ghost/rolled_back.py"
@@ -22,7 +22,7 @@ GHOST = "ghost/rolled_back.py"
 OPTS = EnqueueOpts(max_attempts=20)
 
 
-async def enqueue_all(store: Store, engine: AsyncEngine, sources: dict[str, int]) -> None:
+async def enqueue_all(store: SqliteStore, engine: AsyncEngine, sources: dict[str, int]) -> None:
     """Enqueue every file, by turns in the two ways there are."""
     await enqueue_and_fail(store)
     paths = list(sources)
@@ -33,7 +33,7 @@ async def enqueue_all(store: Store, engine: AsyncEngine, sources: dict[str, int]
             await enqueue_in_a_session(store, engine, {path: sources[path] for path in theirs})
 
 
-async def enqueue_in_our_transaction(store: Store, sources: dict[str, int]) -> None:
+async def enqueue_in_our_transaction(store: SqliteStore, sources: dict[str, int]) -> None:
     """The store begins the transaction, the application's rows ride along."""
     async with store.transaction() as tx:
         ids = await tx.enqueue_many_tx(JOBS, [Task(path) for path in sources], OPTS)
@@ -44,7 +44,9 @@ async def enqueue_in_our_transaction(store: Store, sources: dict[str, int]) -> N
         await tx.connection.execute(insert(SourceFile), rows)
 
 
-async def enqueue_in_a_session(store: Store, engine: AsyncEngine, sources: dict[str, int]) -> None:
+async def enqueue_in_a_session(
+    store: SqliteStore, engine: AsyncEngine, sources: dict[str, int]
+) -> None:
     """The application begins the transaction, as it always did; the jobs ride along."""
     async with AsyncSession(engine) as session, session.begin():
         ids = await store.join(session).enqueue_many_tx(JOBS, [Task(p) for p in sources], OPTS)
@@ -54,7 +56,7 @@ async def enqueue_in_a_session(store: Store, engine: AsyncEngine, sources: dict[
         )
 
 
-async def enqueue_and_fail(store: Store) -> None:
+async def enqueue_and_fail(store: SqliteStore) -> None:
     """A transaction that fails leaves no row, and no job that a worker could stumble over."""
     with suppress(ChangedMyMindError):
         async with store.transaction() as tx:

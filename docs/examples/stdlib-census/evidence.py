@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
@@ -24,6 +24,7 @@ from tables import (
 )
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     from alkstore_core import Store, StreamEvent
@@ -68,17 +69,17 @@ async def gather(store: Store, engine: AsyncEngine, story: Story) -> Evidence:
     events = await read_all(store)
     async with engine.connect() as connection:
         files = await connection.execute(select(SourceFile.path, SourceFile.job_id))
-        results = await connection.execute(select(Result.path, Result.job_id, *_counts(Result)))
-        totals = await connection.execute(select(Total.package, Total.files, *_counts(Total)))
+        results = await connection.execute(select(Result.__table__))
+        totals = await connection.execute(select(Total.__table__))
         again = await connection.execute(select(Redelivery.job_id, Redelivery.already_done))
         reports = await connection.execute(select(Report.worker, Report.lock_token, Report.files))
         return Evidence(
             files=[(path, job_id) for path, job_id in files],
-            results=[(path, job_id, Counts(*counts)) for path, job_id, *counts in results],
+            results=[(row.path, row.job_id, _counts_of(row)) for row in results],
             events=[(event.key, event.payload_as(Counted).counts) for event in events],
             last_offset=events[-1].offset if events else 0,
             saved_offset=await store.stream(COUNTED).get_offset(PROJECTOR),
-            totals={package: (n, Counts(*counts)) for package, n, *counts in totals},
+            totals={row.package: (row.files, _counts_of(row)) for row in totals},
             redeliveries=[(job_id, done) for job_id, done in again],
             reports=[(worker, token, n) for worker, token, n in reports],
             left={name: await jobs_left(store, name) for name in (JOBS, PROGRESS, REPORT)},
@@ -104,5 +105,5 @@ async def jobs_left(store: Store, name: str) -> int:
     )
 
 
-def _counts(table: type[Result | Total]) -> tuple[object, ...]:
-    return (table.lines, table.functions, table.classes, table.imports, table.unparsable)
+def _counts_of(row: Row[Any]) -> Counts:
+    return Counts(row.lines, row.functions, row.classes, row.imports, row.unparsable)

@@ -9,8 +9,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import sqlalchemy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -50,10 +53,11 @@ class Child:
 class Fleet:
     """All children. Leaving the block kills those that still run."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path) -> None:
         self.children: list[Child] = []
         self._watchers: set[asyncio.Task[None]] = set()
         self._died: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
+        self._environment = _environment(home)
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,7 +72,7 @@ class Fleet:
         """Start a script of ours. Its own session keeps Ctrl-C for us, its stdin for our end."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, HERE / script, *arguments,
-            stdin=PIPE, stdout=PIPE, start_new_session=True,
+            stdin=PIPE, stdout=PIPE, start_new_session=True, env=self._environment,
         )  # fmt: skip
         child = Child(name, arguments, process)
         self.children.append(child)
@@ -96,7 +100,8 @@ class Fleet:
         """
         task = asyncio.ensure_future(main)
         try:
-            await asyncio.wait({task, self._died}, return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [task, self._died]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 child = self._died.result()
                 raise ChildDiedError(f"{child.name} ended with {child.process.returncode}")
@@ -110,3 +115,15 @@ class Fleet:
         await child.process.wait()
         if not child.may_end and not self._died.done():
             self._died.set_result(child)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Ours; but where bytecode is not to be written, it goes to our own directory.
+
+    Else each process would spend two seconds on compiling SQLAlchemy.
+    """
+    environment = dict(os.environ)
+    compiled = Path(cache_from_source(sqlalchemy.__file__))
+    if sys.dont_write_bytecode and not compiled.exists():
+        environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "pyc")}
+    return environment

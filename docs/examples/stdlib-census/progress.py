@@ -57,8 +57,6 @@ class Reporter:
         stats = await self._store.queue(JOBS).stats()
         projected = await self._store.stream(COUNTED).get_offset(PROJECTOR)
         rate = (done - before) / (now - then)
-        lapsing = stats.processing + stats.lapsed
-        self._note = f"{rate:,.0f} files/s · {lapsing} claimed · projected {projected:,}"
-        if done == self._total:
-            self._note = f"{lapsing} claims of the killed worker have yet to lapse"
+        claimed = stats.processing + stats.lapsed
+        self._note = f"{rate:,.0f} files/s · {claimed} claimed · projected to {projected:,}"
         self._screen.heartbeat(done, self._total, self._note)

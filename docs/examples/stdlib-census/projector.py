@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections import defaultdict
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects.sqlite import insert
 
@@ -16,13 +15,11 @@ from alkstore_sqlite import SqliteStore
 from counting import Counts, sum_counts
 from tables import COUNTED, FINISH, PROJECTOR, SETTLED, Counted, Total
 
-if TYPE_CHECKING:
-    from alkstore_core import Store
-
 BATCH = 100
+LAG_S = 0.05  # a projection that may lag so much needs a twentieth of the transactions
 
 
-async def project(store: Store, stop: StopToken) -> None:
+async def project(store: SqliteStore, stop: StopToken) -> None:
     """Follow the stream until `stop`."""
     stream = store.stream(COUNTED)
     done = await stream.get_offset(PROJECTOR)
@@ -31,10 +28,11 @@ async def project(store: Store, stop: StopToken) -> None:
         async for event in events:
             # A batch is ahead of the events we are called with.
             if event.offset > done:
+                await asyncio.sleep(LAG_S)
                 done = await project_batch(store)
 
 
-async def project_batch(store: Store) -> int:
+async def project_batch(store: SqliteStore) -> int:
     """Move totals and offset forward together; return the offset.
 
     Whatever instant the process dies at, the totals include exactly the events up to the saved

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REDRAW_S = 0.05
+PLAIN_LINE_S = 2.5
 GREEN, RED, DIM, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
 TICKS = (("✓", "✗"), ("ok", "NO"))
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -36,7 +37,7 @@ def draw_bar(done: int, total: int, width: int, *, ascii_only: bool = False) -> 
 
 
 class Screen:
-    """On a terminal the bar moves; elsewhere each heartbeat is a line of its own."""
+    """On a terminal the bar moves; elsewhere it is a line now and then."""
 
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
@@ -44,7 +45,7 @@ class Screen:
         self._colour = self._live and "NO_COLOR" not in os.environ
         self._ascii = not _can_encode(out)
         self._bar: tuple[int, int, str] | None = None
-        self._drawn_at = 0.0
+        self._drawn_at = -PLAIN_LINE_S
 
     def line(self, text: str = "", colour: str = "") -> None:
         """A line that stays, above the bar."""
@@ -66,11 +67,12 @@ class Screen:
             self._draw()
 
     def heartbeat(self, done: int, total: int, note: str) -> None:
-        """Move the bar and make sure that it is seen."""
+        """Move the bar and see to it that it is seen; where there is none, not too often."""
         self._bar = (done, total, note)
         if self._live:
             self._draw()
-        else:
+        elif time.monotonic() - self._drawn_at > PLAIN_LINE_S:
+            self._drawn_at = time.monotonic()
             self._write(f"    {done:>5,}/{total:,}  {note}\n")
 
     def clear(self) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from evidence import Evidence
 
+LONGEST = 80
+
 
 def judge(evidence: Evidence, direct: dict[str, Counts]) -> list[Row]:
     """One row for each promise, good or not, with what was found."""
@@ -34,7 +36,7 @@ def judge(evidence: Evidence, direct: dict[str, Counts]) -> list[Row]:
 def check_files(evidence: Evidence, direct: dict[str, Counts]) -> Row:
     """The business rows are those of the files, and of nothing that was rolled back."""
     wrong = not_once(direct, (path for path, _ in evidence.files))
-    return _row("files enqueued", wrong, f"{len(direct):,}, a rolled-back one left no trace")
+    return _row("files enqueued", wrong, f"{len(direct):,}; a rolled-back one left no trace")
 
 
 def check_results(evidence: Evidence, direct: dict[str, Counts]) -> Row:
@@ -46,7 +48,7 @@ def check_results(evidence: Evidence, direct: dict[str, Counts]) -> Row:
         for path, job_id, _ in evidence.results
         if path in jobs and jobs[path] != job_id
     ]
-    return _row("results", wrong, f"{len(direct):,}, each file exactly once")
+    return _row("results", wrong, f"{len(direct):,}; each file exactly once")
 
 
 def check_counts(evidence: Evidence, direct: dict[str, Counts]) -> Row:
@@ -59,7 +61,7 @@ def check_counts(evidence: Evidence, direct: dict[str, Counts]) -> Row:
     ]
     total = sum_counts(direct.values())
     return _row(
-        "equal to a direct count",
+        "as counted directly",
         wrong,
         f"{total.lines:,} lines, {total.functions:,} functions, {total.classes:,} classes",
     )
@@ -68,7 +70,7 @@ def check_counts(evidence: Evidence, direct: dict[str, Counts]) -> Row:
 def check_events(evidence: Evidence, direct: dict[str, Counts]) -> Row:
     """Each file has one event."""
     wrong = not_once(direct, (key for key, _ in evidence.events))
-    return _row("events", wrong, f"{len(direct):,}, none missed and none twice")
+    return _row("events", wrong, f"{len(direct):,}; none missed, none twice")
 
 
 def check_projection(evidence: Evidence, direct: dict[str, Counts]) -> Row:
@@ -86,7 +88,7 @@ def check_projection(evidence: Evidence, direct: dict[str, Counts]) -> Row:
     ]
     if evidence.saved_offset != evidence.last_offset:
         wrong.append(f"stands at {evidence.saved_offset} of {evidence.last_offset}")
-    return _row("projected totals", wrong, f"equal, for each of {len(expected)} packages")
+    return _row("projected totals", wrong, f"equal, package by package ({len(expected)})")
 
 
 def check_queues(evidence: Evidence) -> Row:
@@ -103,7 +105,7 @@ def check_redelivery(evidence: Evidence) -> Row:
     if not story.held:
         wrong = ["no worker was killed while it held jobs"]
     done = sum(done for job_id, done in evidence.redeliveries if job_id in story.held)
-    value = f"the {len(story.held)} jobs that {story.killed} held, {done} of them were done before"
+    value = f"all {len(story.held)} that {story.killed} held when killed; {done} were done already"
     return _row("redelivered", wrong, value)
 
 
@@ -111,7 +113,7 @@ def check_resumption(evidence: Evidence) -> Row:
     """The second projector went on where the first one died."""
     at = evidence.story.resumed_at
     wrong = [] if at else ["the projector was never killed after it had saved an offset"]
-    return _row("projector resumed", wrong, f"after SIGKILL, from offset {at} of its stream")
+    return _row("projector resumed", wrong, f"after SIGKILL, from its saved offset {at}")
 
 
 def check_report(evidence: Evidence, direct: dict[str, Counts]) -> Row:
@@ -128,7 +130,7 @@ def check_report(evidence: Evidence, direct: dict[str, Counts]) -> Row:
     if not evidence.story.lock_was_held:
         wrong.append("its lock was free")
     writer = delivered[0].worker if delivered else ""
-    return _row("final report", wrong, f"one, by {writer} who got the lock; sent by the outbox")
+    return _row("final report", wrong, f"one, by {writer}, who got the lock; sent by outbox")
 
 
 def check_schedule(evidence: Evidence) -> Row:
@@ -158,5 +160,6 @@ def not_once(expected: Collection[str], found: Iterable[str | None]) -> list[str
 def _row(name: str, wrong: list[str], right: str) -> Row:
     if not wrong:
         return Row(good=True, name=name, value=right)
+    first = wrong[0] if len(wrong[0]) <= LONGEST else f"{wrong[0][:LONGEST]}…"
     more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
-    return Row(good=False, name=name, value=f"{wrong[0]}{more}")
+    return Row(good=False, name=name, value=f"{first}{more}")

@@ -30,14 +30,15 @@ from tables import (
 )
 
 if TYPE_CHECKING:
-    from alkstore_core import JobHandle, Store
+    from alkstore_core import JobHandle
 
 BATCH = 8
 LEASE_S = 3
 REPORT_LEASE_S = 300
+INSERT_NEW = upsert(Result).on_conflict_do_nothing()
 
 
-async def work(store: Store, root: Path, me: str, stop: StopToken) -> None:
+async def work(store: SqliteStore, root: Path, me: str, stop: StopToken) -> None:
     """Claim and count until `stop`, asleep while there is nothing to claim."""
     queue = store.queue(JOBS)
     async with queue.wakes(stop) as wakes:
@@ -57,7 +58,7 @@ async def work(store: Store, root: Path, me: str, stop: StopToken) -> None:
             await queue.ack_batch(handles, me)
 
 
-async def count(store: Store, root: Path, me: str, handle: JobHandle) -> None:
+async def count(store: SqliteStore, root: Path, me: str, handle: JobHandle) -> None:
     """Count one file. Delivered twice, it is written and announced once."""
     job = handle.job
     path = job.payload_as(Task).path
@@ -68,17 +69,15 @@ async def count(store: Store, root: Path, me: str, handle: JobHandle) -> None:
         return
     result = {"path": path, "job_id": job.id, "worker": me, **asdict(counts)}
     async with store.transaction() as tx:
-        written = await tx.connection.execute(
-            upsert(Result).values(result).on_conflict_do_nothing()
-        )
+        written = await tx.connection.execute(INSERT_NEW, result)
         if written.rowcount:
             await tx.publish_with_key_tx(COUNTED, path, Counted(package_of(path), counts))
         if job.attempts > 1:
             again = {"job_id": job.id, "worker": me, "already_done": not written.rowcount}
-            await tx.connection.execute(insert(Redelivery).values(again))
+            await tx.connection.execute(insert(Redelivery), again)
 
 
-async def report_once(store: Store, me: str) -> None:
+async def report_once(store: SqliteStore, me: str) -> None:
     """Every worker tries, the one that gets the lock writes the final report."""
     lock = await store.try_lock(REPORT, me, REPORT_LEASE_S)
     if lock is None:
@@ -93,10 +92,11 @@ async def report_once(store: Store, me: str) -> None:
             func.sum(Result.unparsable),
         )
         files, *counted = (await tx.connection.execute(sums)).one()
+        report = FinalReport(me, lock.token, files, Counts(*counted))
         row = {"worker": me, "lock_token": lock.token, "files": files}
-        await tx.connection.execute(insert(Report).values(row))
+        await tx.connection.execute(insert(Report), row)
         # The message leaves if, and only if, the row is there.
-        await tx.outbox_enqueue_tx(REPORT, FinalReport(**row, counts=Counts(*counted)))
+        await tx.outbox_enqueue_tx(REPORT, report)
     # Not released: the lease outlives the census, so that latecomers find it taken.
 
 
