@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from alkstore_core.sql.op import Op
     from alkstore_core.values import Job
 
-CHUNK = 10_000
+CHUNK = 20_000
 
 EXHAUSTED = "max attempts exceeded"
 

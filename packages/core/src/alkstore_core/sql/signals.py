@@ -9,7 +9,6 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
-    exists,
     func,
     insert,
     literal_column,
@@ -17,7 +16,7 @@ from sqlalchemy import (
 )
 
 from alkstore_core.sql._dialect import NOW, Elements
-from alkstore_core.sql._jobs import ONE, ZERO
+from alkstore_core.sql._jobs import ZERO
 from alkstore_core.sql.tables import READY, channels, events, jobs, locks, schedules
 
 if TYPE_CHECKING:
@@ -72,13 +71,14 @@ STREAM_TAILS = select(
 
 _queues = Elements("queues")
 
+# The least ready queue from this name on is this one. A plain look for any row of it may become
+# a scan past all that are not ready, when statistics say that most were.
 READY_QUEUES = select(_queues.text).where(
-    exists(
-        select(ONE)
-        .select_from(jobs)
-        .where(jobs.c.state == READY, jobs.c.queue == _queues.text)
-        .correlate(_queues.table)
-    )
+    select(func.min(jobs.c.queue))
+    .where(jobs.c.state == READY, jobs.c.queue >= _queues.text)
+    .correlate(_queues.table)
+    .scalar_subquery()
+    == _queues.text
 )
 
 # What a scheduler waits for: a nearer boundary, a schedule more or less, a leader gone. Not the
