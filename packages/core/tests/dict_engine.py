@@ -193,8 +193,9 @@ class DictSession(Session):
             self.put(job, claim_expires_at=saturating_add(self.now, seconds))
         return [job.id for job in jobs]
 
-    async def release(self, queue, claims, *, wake=()):
-        jobs = [job for claim in claims if (job := self.held(queue, claim))]
+    async def release(self, queue, claims, *, unseen=False, wake=()):
+        find = self.held if unseen else self.live
+        jobs = [job for claim in claims if (job := find(queue, claim))]
         for job in jobs:
             self.put(job, state=JobState.PENDING, attempts=job.attempts - 1, **FRESH)
         self.fire(wake)

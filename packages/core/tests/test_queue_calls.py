@@ -268,6 +268,17 @@ async def test_release_restores_the_attempt(queue):
     assert (JobState.PENDING, 0, 1_000) == (job.state, job.attempts, job.run_at)
 
 
+async def test_a_lapsed_claim_is_not_given_back(clock, queue):
+    """A claim that lapsed has used its attempt: `release` is refused like every other call."""
+    handle = await claimed(queue)
+    await clock.advance(11)
+
+    assert not await handle.release()
+
+    job = await queue.get_job(1)
+    assert (JobState.PROCESSING, 1) == (job.state, job.attempts)
+
+
 async def test_ack_batch_counts_what_it_deleted(clock, store, queue):
     """Handles by their claim, ids by worker; strangers and repeats are ignored."""
     await queue.enqueue_many(range(6))

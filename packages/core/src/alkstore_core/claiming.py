@@ -74,4 +74,4 @@ async def _release(runtime: Runtime, queue: Topic, claims: list[Claim]) -> None:
     # Not through `turn` and `session`: a store that is closing waits for just this.
     if runtime.slot.taken:
         await runtime.slot.turn("giving a job back", "wait", urgent=True)
-    await runtime.engine.auto.release(queue.name, claims, wake=(queue,))
+    await runtime.engine.auto.release(queue.name, claims, unseen=True, wake=(queue,))

@@ -134,8 +134,8 @@ class JobHandle:
     async def release(self) -> bool:
         """Give the job back as if it had never been claimed, attempt included.
 
-        For jobs that were fetched but not started. This works also after the claim lapsed, as
-        long as nobody else claimed the job.
+        For jobs that were fetched but not started. A lapsed claim is not given back: it has
+        used its attempt.
 
         Raises:
             DatabaseError: the database refused.

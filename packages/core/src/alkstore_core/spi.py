@@ -140,11 +140,17 @@ class Session(ABC):
 
     @abstractmethod
     async def release(
-        self, queue: str, claims: Sequence[Claim], *, wake: Sequence[Topic] = ()
+        self,
+        queue: str,
+        claims: Sequence[Claim],
+        *,
+        unseen: bool = False,
+        wake: Sequence[Topic] = (),
     ) -> int:
         """Give jobs back as if never claimed: pending, attempt restored; return how many.
 
-        Lapsed claims too, as long as nobody else claimed the job since.
+        Live claims only, except `unseen` ones, which no caller got to see: those also after
+        they lapsed, as long as nobody else claimed the job since.
         """
 
     @abstractmethod

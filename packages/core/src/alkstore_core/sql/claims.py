@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import exists, null, or_, select, update
+from sqlalchemy import and_, case, exists, null, or_, select, update
 
 from alkstore_core.sql._dialect import NOW, Elements, later
 from alkstore_core.sql._jobs import (
@@ -48,7 +48,6 @@ _due = (jobs.c.state == DELAYED, of_queue, jobs.c.run_at <= NOW, unexpired)
 _past_expiry = (of_queue, jobs.c.state.in_([DELAYED, READY]), expired)
 _delayed_past_expiry = (of_queue, jobs.c.state == DELAYED, expired)
 _ready_past_expiry = (of_queue, jobs.c.state == READY, expired)
-_unexhausted = jobs.c.attempts < jobs.c.max_attempts
 
 PROBE = select(
     exists(job_ids(*_due)).label("due"),
@@ -66,14 +65,25 @@ def _change(chosen: Select[Any], **changes: ColumnElement[Any]) -> Update:
 
 
 SET_ASIDE = _change(up_to("chunk", job_ids(*_past_expiry)), state=EXPIRED)
-SET_LAPSED_ASIDE = _change(up_to("chunk", job_ids(lapsed, expired)), state=EXPIRED, **unclaimed)
-
-SPENT = up_to("chunk", job_ids(lapsed, unexpired, ~_unexhausted))
-
-_lapsed = job_ids(lapsed, unexpired, _unexhausted)
-
-LAPSE = _change(up_to("chunk", _lapsed.order_by(jobs.c.claim_expires_at)), state=READY, **unclaimed)
-LAPSE_BEST = _change(up_to("chunk", _lapsed.order_by(*claim_order)), state=READY, **unclaimed)
+LAPSED = up_to(
+    "chunk",
+    select(jobs.c.id, and_(jobs.c.attempts >= jobs.c.max_attempts, unexpired).label("spent"))
+    .where(lapsed)
+    .order_by(jobs.c.claim_expires_at),
+)
+TURN_BACK = (
+    update(jobs)
+    .where(jobs.c.id.in_(select(Elements("ids").integer)))
+    .values(state=case((expired, EXPIRED), else_=READY), **unclaimed)
+)
+TURN_BEST_BACK = _change(
+    up_to(
+        "chunk",
+        job_ids(lapsed, unexpired, jobs.c.attempts < jobs.c.max_attempts).order_by(*claim_order),
+    ),
+    state=READY,
+    **unclaimed,
+)
 
 PROMOTE = _change(up_to("chunk", job_ids(*_due).order_by(jobs.c.run_at)), state=READY)
 PROMOTE_BEST = _change(up_to("chunk", job_ids(*_due).order_by(*claim_order)), state=READY)
@@ -126,8 +136,8 @@ def claim(queue: str, worker_id: str, limit: int) -> Op[list[Job]]:
 
 def _turn_back(chunk: dict[str, Any]) -> Op[None]:
     """Make lapsed claims' jobs ready again, or dead, or set them aside for the sweep."""
-    yield SET_LAPSED_ASIDE, chunk
-    spent = (yield SPENT, chunk).rows
-    yield from bury_ids([id_ for (id_,) in spent], EXHAUSTED)
-    if (yield LAPSE, chunk).count == chunk["chunk"]:
-        yield LAPSE_BEST, chunk
+    rows = (yield LAPSED, chunk).rows
+    yield from bury_ids([id_ for id_, spent in rows if spent], EXHAUSTED)
+    yield TURN_BACK, {"ids": as_json(id_ for id_, spent in rows if not spent)}
+    if len(rows) == chunk["chunk"]:
+        yield TURN_BEST_BACK, chunk

@@ -96,12 +96,13 @@ REQUEUE = (
     )
 )
 
-# No deadline here: a claim that lapsed but that nobody else took is given back all the same.
-RELEASE = (
+# No deadline here: nobody got to see these claims, so nobody can be late.
+RELEASE_UNSEEN = (
     update(jobs)
     .where(under_claims())
     .values(state=pending_state, attempts=jobs.c.attempts - ONE, **unclaimed)
 )
+RELEASE = RELEASE_UNSEEN.where(unlapsed)
 
 DELETE_JOB = delete(jobs).where(jobs.c.id == argument("id"), of_queue)
 
@@ -170,8 +171,13 @@ def requeue(queue: str, claim: Claim, delay: int, error: str | None) -> Op[bool]
 
 
 def release(queue: str, claims: Sequence[Claim]) -> Op[int]:
-    """Give jobs back as if they had never been claimed; return how many."""
+    """Give jobs under live claims back as if never claimed; return how many."""
     return (yield RELEASE, {"queue": queue, "claims": as_json(claims)}).count
+
+
+def release_unseen(queue: str, claims: Sequence[Claim]) -> Op[int]:
+    """Give jobs back whose claims nobody got to see; return how many."""
+    return (yield RELEASE_UNSEEN, {"queue": queue, "claims": as_json(claims)}).count
 
 
 def delete_job(queue: str, job_id: int) -> Op[bool]:

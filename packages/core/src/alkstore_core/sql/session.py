@@ -138,9 +138,15 @@ class SqlSession(Session):
         return await self._driver.run(Mode.URGENT, queues.extend, queue, claims, seconds)
 
     async def release(
-        self, queue: str, claims: Sequence[Claim], *, wake: Sequence[Topic] = ()
+        self,
+        queue: str,
+        claims: Sequence[Claim],
+        *,
+        unseen: bool = False,
+        wake: Sequence[Topic] = (),
     ) -> int:
-        return await self._change(wake, queues.release, queue, claims, mode=Mode.URGENT)
+        op = queues.release_unseen if unseen else queues.release
+        return await self._change(wake, op, queue, claims, mode=Mode.URGENT)
 
     async def delete_job(self, queue: str, job_id: int) -> bool:
         return await self._driver.run(Mode.WRITE, queues.delete_job, queue, job_id)
