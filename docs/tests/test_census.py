@@ -193,7 +193,10 @@ def test_a_pipe_gets_plain_lines():
     screen.advance(1, 2, "unseen")
     screen.heartbeat(1, 2, "seen")
     screen.step(good=True, text="done")
-    screen.table("Title", [Row(True, "a", "one"), Row(False, "bb", "two"), Row(None, "c", "3")])
+    screen.table(
+        ("Title", [Row(True, "a", "one"), Row(False, "bb", "two")]),
+        ("More", [Row(None, "c", "3")]),
+    )
     out.seek(0)
     assert out.read().splitlines() == [
         "        1/2  seen",
@@ -201,6 +204,7 @@ def test_a_pipe_gets_plain_lines():
         "+- Title ----+",
         "| ok a   one |",
         "| NO bb  two |",
+        "+- More -----+",
         "|    c   3   |",
         "+------------+",
     ]

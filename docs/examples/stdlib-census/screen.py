@@ -80,18 +80,23 @@ class Screen:
         self._bar = None
         self._write("")
 
-    def table(self, title: str, rows: Sequence[Row]) -> None:
-        """A box with a line for each row."""
+    def table(self, *sections: tuple[str, Sequence[Row]]) -> None:
+        """One box, with a titled part for each section."""
+        rows = [row for _, part in sections for row in part]
         left = max(len(row.name) for row in rows)
-        texts = [f"{row.name:<{left}}  {row.value}" for row in rows]
         blank = " " * len(TICKS[self._ascii][0])
-        inner = max(len(title), *(len(blank) + 1 + len(text) for text in texts)) + 2
-        tl, tr, bl, br, flat, wall = "++++-|" if self._ascii else "╭╮╰╯─│"
-        self.line(f"{tl}{flat} {self.paint(title, BOLD)} {flat * (inner - len(title) - 3)}{tr}")
-        for row, text in zip(rows, texts, strict=True):
-            mark = blank if row.good is None else self.mark(row.good)
-            self.line(f"{wall} {mark} {text:<{inner - len(blank) - 3}} {wall}")
-        self.line(f"{bl}{flat * inner}{br}")
+        inner = left + max(len(row.value) for row in rows) + len(blank) + 5
+        corners, wall = ("++++++-", "|") if self._ascii else ("╭╮├┤╰╯─", "│")
+        top_left, top_right, mid_left, mid_right, low_left, low_right, flat = corners
+        for n, (title, part) in enumerate(sections):
+            start, end = (mid_left, mid_right) if n else (top_left, top_right)
+            rest = flat * (inner - len(title) - 3)
+            self.line(f"{start}{flat} {self.paint(title, BOLD)} {rest}{end}")
+            for row in part:
+                mark = blank if row.good is None else self.mark(row.good)
+                text = f"{row.name:<{left}}  {row.value}"
+                self.line(f"{wall} {mark} {text:<{inner - len(blank) - 3}} {wall}")
+        self.line(f"{low_left}{flat * inner}{low_right}")
 
     def mark(self, good: bool) -> str:
         """A tick or a cross."""
