@@ -71,6 +71,9 @@ class SqliteEngine(SqlEngine):
             DatabaseError: the file cannot be used, or its schema is another release's.
 
         """
+        # A connection made now would leave `-wal` and `-shm` files that stay read-only with it.
+        if os.path.exists(self.path) and not os.access(self.path, os.W_OK):  # noqa: ASYNC240, PTH110
+            raise DatabaseError(f"{self.path} is read-only for this process; make it writable")
         try:
             await self._writer.start()
             await self._reader.start()

@@ -15,9 +15,9 @@ from alkstore_core.sql.faults import refused
 from alkstore_core.txops import TxOps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 
-    from sqlalchemy import Connection, RootTransaction
+    from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from alkstore_core.runtime import Runtime
@@ -31,38 +31,33 @@ T = TypeVar("T")
 class _OneTransaction:
     """Holds a joined object to the transaction in which it was first used."""
 
-    def __init__(self, engine: SqlEngine) -> None:
+    def __init__(self, runtime: Runtime, engine: SqlEngine) -> None:
+        self._runtime = runtime
         self._engine = engine
-        self._root: RootTransaction | None = None
+        self._root: object = None
 
-    @property
-    def bound(self) -> bool:
-        """Whether the transaction is known."""
-        return self._root is not None
-
-    def bind(self, connection: Connection) -> None:
-        """The transaction that `connection` is in now is the one."""
-        self._engine.check_joinable(connection)
-        self._root = connection.get_transaction()
-
-    def check(self, connection: Connection | None) -> None:
-        """Refuse when the transaction has ended.
+    def check(self, owner: Connection | OrmSession | None) -> None:
+        """Refuse when the store is closed, or `owner` is no longer in the transaction.
 
         Raises:
-            DatabaseError: it was committed or rolled back, or its connection closed.
+            Closed: the store was closed.
+            DatabaseError: the transaction was committed or rolled back.
 
         """
-        if (
-            connection is None
-            or connection.closed
-            or self._root is None
-            or not self._root.is_active
-            or connection.get_transaction() is not self._root
-        ):
+        self._runtime.check_open()
+        if self._root is None:
+            return
+        if owner is None or owner.get_transaction() is not self._root:
             raise DatabaseError(
                 "the transaction that this object joined has ended; one joined object serves one "
                 "transaction: call store.join again in the next one"
             )
+
+    def bind(self, connection: Connection, owner: Connection | OrmSession) -> None:
+        """From the first call on, the transaction that `owner` is in now is the one."""
+        if self._root is None:
+            self._engine.check_joinable(connection)
+            self._root = owner.get_transaction()
 
 
 class JoinedTx(TxOps):
@@ -75,35 +70,32 @@ class JoinedTx(TxOps):
     def __init__(
         self, runtime: Runtime, engine: SqlEngine, target: AsyncConnection | AsyncSession
     ) -> None:
-        self._runtime = runtime
-        self._engine = engine
         self._target = target
-        self._one = _OneTransaction(engine)
-        self._connection: AsyncConnection | None = None
+        self._engine = engine
+        self._one = _OneTransaction(runtime, engine)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[Session]:
-        self._runtime.check_open()
-        if self._connection is None:
-            self._connection = await self._bind()
-        self._one.check(self._connection.sync_connection)
+        target = self._target
+        if isinstance(target, AsyncSession):
+            self._one.check(target.sync_session)
+            with _refusals():
+                # Asked for each time: a savepoint of the session begins no sooner than that.
+                connection = await target.connection()
+            await connection.run_sync(self._one.bind, target.sync_session)
+        else:
+            connection = target
+            self._one.check(connection.sync_connection)
+            with _refusals():
+                if not connection.in_transaction():
+                    await connection.begin()
+            await connection.run_sync(lambda sync: self._one.bind(sync, sync))
         yield self._engine.joined_session(
-            AsyncConnectionDriver(self._connection, self._engine.read_clock)
+            AsyncConnectionDriver(connection, self._engine.read_clock)
         )
 
     def _notify_limit(self) -> int | None:
         return self._engine.notify_limit
-
-    async def _bind(self) -> AsyncConnection:
-        target = self._target
-        try:
-            connection = await target.connection() if isinstance(target, AsyncSession) else target
-            if not connection.in_transaction():
-                await connection.begin()
-        except SQLAlchemyError as error:
-            raise refused("the joined transaction", error) from error
-        await connection.run_sync(self._one.bind)
-        return connection
 
 
 class _JoinedSync(TxOps):
@@ -112,35 +104,23 @@ class _JoinedSync(TxOps):
     def __init__(
         self, runtime: Runtime, engine: SqlEngine, target: Connection | OrmSession
     ) -> None:
-        self._runtime = runtime
-        self._engine = engine
         self._target = target
-        self._one = _OneTransaction(engine)
-        self._connection: Connection | None = None
+        self._engine = engine
+        self._one = _OneTransaction(runtime, engine)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[Session]:
-        self._runtime.check_open()
-        if self._connection is None:
-            self._connection = self._bind()
-        self._one.check(self._connection)
-        yield self._engine.joined_session(
-            ConnectionDriver(self._connection, self._engine.read_clock)
-        )
-
-    def _notify_limit(self) -> int | None:
-        return self._engine.notify_limit
-
-    def _bind(self) -> Connection:
         target = self._target
-        try:
+        self._one.check(target)
+        with _refusals():
             connection = target.connection() if isinstance(target, OrmSession) else target
             if not connection.in_transaction():
                 connection.begin()
-        except SQLAlchemyError as error:
-            raise refused("the joined transaction", error) from error
-        self._one.bind(connection)
-        return connection
+        self._one.bind(connection, target)
+        yield self._engine.joined_session(ConnectionDriver(connection, self._engine.read_clock))
+
+    def _notify_limit(self) -> int | None:
+        return self._engine.notify_limit
 
 
 class JoinedSyncTx:
@@ -207,6 +187,14 @@ class JoinedSyncTx:
     def read_from_consumer_tx(self, stream: str, consumer: str, limit: int) -> list[StreamEvent]:
         """Up to `limit` events above the consumer's saved offset, ascending."""
         return _drive(self._tx.read_from_consumer_tx(stream, consumer, limit))
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise refused("the joined transaction", error) from error
 
 
 def _drive(work: Coroutine[Any, Any, T]) -> T:
