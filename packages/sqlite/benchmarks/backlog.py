@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
 from raw import PAYLOAD, RawFile, create
-from scene import Row, Sample, Stopwatch, Target, Workload, options
+from scene import Row, Sample, Tally, Target, Workload, options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,40 +18,35 @@ if TYPE_CHECKING:
 
 BACKLOG = 1_000_000
 BATCH = 100
-SECONDS = 0.6
+SLICES = 4
+SLICE = 0.15
 SYNCHRONOUS: Synchronous = "NORMAL"
 """At FULL the disk takes most of the time and hides what the table's size costs."""
 
 YEAR = 365 * 24 * 3600
 
 
-async def claim_batches(queue: Queue, seconds: float) -> float:
+async def claim_batches(queue: Queue, tally: Tally) -> None:
     """Claim and ack a hundred at a time. As many are enqueued before, so the backlog stays."""
-    done = 0
-    watch = Stopwatch(seconds)
-    while watch.running:
+    while tally.running:
         await queue.enqueue_many([PAYLOAD] * BATCH)
-        with watch.span():
+        with tally.span():
             handles = await queue.claim_batch("worker", BATCH)
-            done += await queue.ack_batch(handles, "worker")
-    return done / watch.elapsed
+            tally.add(await queue.ack_batch(handles, "worker"))
 
 
-async def claim_singly(queue: Queue, seconds: float) -> float:
+async def claim_singly(queue: Queue, tally: Tally) -> None:
     """Claim one at a time."""
-    done = 0
-    watch = Stopwatch(seconds)
-    while watch.running:
+    while tally.running:
         await queue.enqueue_many([PAYLOAD] * BATCH)
-        with watch.span():
+        with tally.span():
             handles = [await queue.claim_one("worker") for _ in range(BATCH)]
-        done += await queue.ack_batch([handle for handle in handles if handle], "worker")
-    return done / watch.elapsed
+        tally.add(await queue.ack_batch([handle for handle in handles if handle], "worker"))
 
 
-WAYS: dict[str, Callable[[Queue, float], Awaitable[float]]] = {
-    "claim 100 + ack_batch": claim_batches,
-    "claim_one": claim_singly,
+WAYS: dict[str, Callable[[Queue, Tally], Awaitable[None]]] = {
+    "backlog: claim 100 + ack_batch": claim_batches,
+    "backlog: claim_one": claim_singly,
 }
 
 
@@ -67,13 +62,13 @@ class Backlog:
 
 NONE = Backlog(name="none")
 FULL_TABLES = (
-    Backlog(name="waiting", count=BACKLOG),
-    Backlog(name="delayed, of higher priority", count=BACKLOG, delay=YEAR, priority=10),
+    Backlog(name="1,000,000 waiting", count=BACKLOG),
+    Backlog(name="1,000,000 delayed before", count=BACKLOG, delay=YEAR, priority=10),
 )
 
 
 def _row(backlog: Backlog, way: str) -> str:
-    return f"backlog {backlog.count:,} {backlog.name}: {way}"
+    return f"{way}, {backlog.name}"
 
 
 async def rounds(scene: Scene) -> AsyncIterator[Sample]:
@@ -89,12 +84,15 @@ async def rounds(scene: Scene) -> AsyncIterator[Sample]:
             store = SqliteStore(path, opts=options(SYNCHRONOUS))
             queues[backlog.name] = (await stack.enter_async_context(store)).queue("bench")
         for _ in range(scene.rounds):
-            for way, rate in WAYS.items():
-                seconds = scene.seconds(SECONDS)
-                reference = await rate(queues[NONE.name], seconds)
+            for way, claim in WAYS.items():
+                tallies = {name: Tally() for name in queues}
+                for _ in range(SLICES):
+                    for name, tally in tallies.items():
+                        tally.more(scene.seconds(SLICE))
+                        await claim(queues[name], tally)
                 for backlog in FULL_TABLES:
-                    ours = await rate(queues[backlog.name], seconds)
-                    yield Sample(row=_row(backlog, way), ours=ours, reference=reference)
+                    ours, small = tallies[backlog.name].rate, tallies[NONE.name].rate
+                    yield Sample(row=_row(backlog, way), ours=ours, reference=small)
 
 
 ALL = [

@@ -11,6 +11,7 @@ import asyncio
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,18 +61,28 @@ def chosen(names: Sequence[str] | None) -> list[Workload]:
     return [w for w in everything if any(n in row.name for row in w.rows for n in names)]
 
 
-async def measure(selected: Sequence[Workload], scene: Scene) -> list[Sample]:
-    """Run the workloads one after the other and tell on stderr how far they are."""
+async def measure(selected: Sequence[Workload], scene: Scene) -> tuple[list[Sample], list[str]]:
+    """Run the workloads one after the other and tell on stderr how far they are.
+
+    Returns the samples, and the names of the workloads that broke: the others go on without.
+    """
     samples: list[Sample] = []
+    broken: list[str] = []
     for number, workload in enumerate(selected, 1):
         title = f"[{number}/{len(selected)}] {workload.rows[0].name}"
         start = time.perf_counter()
         print(title, end=" ", file=sys.stderr, flush=True)
-        async for sample in workload.rounds(scene):
-            samples.append(sample)
-            print(".", end="", file=sys.stderr, flush=True)
-        print(f" {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
-    return samples
+        try:
+            async for sample in workload.rounds(scene):
+                samples.append(sample)
+                print(".", end="", file=sys.stderr, flush=True)
+        except Exception:  # noqa: BLE001 - told, and the exit status says so as well
+            broken.append(workload.rows[0].name)
+            print(" broke", file=sys.stderr)
+            traceback.print_exc()
+        else:
+            print(f" {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+    return samples, broken
 
 
 def main(argv: Sequence[str]) -> int:
@@ -88,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="alkstore-bench-", dir=args.dir) as directory:
         scene = Scene(directory=Path(directory), rounds=args.rounds, scale=args.scale)
-        samples = asyncio.run(measure(selected, scene))
+        samples, broken = asyncio.run(measure(selected, scene))
     lines = report.summarise_all(rows, samples)
     seconds = time.perf_counter() - start
     print(report.table(lines))
@@ -101,7 +112,9 @@ def main(argv: Sequence[str]) -> int:
     missed = [line.name for line in lines if line.ok is False]
     if missed:
         print(f"{len(missed)} missed: " + "; ".join(missed))
-    return 1 if args.check and missed else 0
+    if broken:
+        print(f"{len(broken)} not measured: " + "; ".join(broken))
+    return 1 if broken or (args.check and missed) else 0
 
 
 if __name__ == "__main__":

@@ -30,34 +30,36 @@ PAUSE = (0.010, 0.020)
 """Seconds between two commits; random, so that they fall anywhere between two polls."""
 
 
-async def notify(path: Path, synchronous: Synchronous, count: int) -> object:
-    """Notify in transactions of a caller's own; the moments just before and after each COMMIT."""
-    moments: list[tuple[int, int]] = []
+async def commit(path: Path, synchronous: Synchronous, count: int, what: str) -> object:
+    """Notify or enqueue in transactions of a caller's own; the moment before each COMMIT."""
+    moments: list[int] = []
     engine = prepare_engine(create_engine(f"sqlite:///{path}"), synchronous=synchronous)
     async with SqliteStore(path, opts=options(synchronous)) as store:
         await _begin()
         with engine.connect() as connection:
             for number in range(count):
                 await asyncio.sleep(random.uniform(*PAUSE))
-                store.join(connection).notify_tx("bench", {"number": number})
-                before = time.monotonic_ns()
+                tx = store.join(connection)
+                if what == "notify":
+                    tx.notify_tx("bench", number)
+                else:
+                    tx.enqueue_tx("bench", number)
+                moments.append(time.monotonic_ns())
                 connection.commit()
-                moments.append((before, time.monotonic_ns()))
     engine.dispose()
     return moments
 
 
-async def enqueue(path: Path, synchronous: Synchronous, count: int) -> object:
-    """Enqueue; the moments just before and after each awaited call."""
-    moments: list[tuple[int, int]] = []
+async def call(path: Path, synchronous: Synchronous, count: int) -> object:
+    """Enqueue; the moment before each call."""
+    moments: list[int] = []
     async with SqliteStore(path, opts=options(synchronous)) as store:
         queue = store.queue("bench")
         await _begin()
         for number in range(count):
             await asyncio.sleep(random.uniform(*PAUSE))
-            before = time.monotonic_ns()
-            await queue.enqueue({"number": number})
-            moments.append((before, time.monotonic_ns()))
+            moments.append(time.monotonic_ns())
+            await queue.enqueue(number)
     return moments
 
 
@@ -115,8 +117,8 @@ def _receiver(store: SqliteStore, number: int) -> AbstractAsyncContextManager[An
 
 
 ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
-    "notify": notify,
-    "enqueue": enqueue,
+    "commit": commit,
+    "call": call,
     "saturate": saturate,
     "idle": idle,
 }

@@ -33,10 +33,11 @@ def saturation(tasks: int) -> Workload:
         for _ in range(min(scene.rounds, 3)):
             with scene.file() as path:
                 await create(path, "FULL")
-                children = [
-                    await Child.start("saturate", path, scene.seconds(SECONDS), tasks)
+                starting = [
+                    Child.start("saturate", path, scene.seconds(SECONDS), tasks)
                     for _ in range(PROCESSES)
                 ]
+                children = await asyncio.gather(*starting)
                 for child in children:
                     child.begin()
                 results = cast(

@@ -78,24 +78,47 @@ class Scene:
             yield Path(directory, "bench.db")
 
 
-class Stopwatch:
-    """Adds up spans until a budget is spent; work between the spans is not counted."""
+class Tally:
+    """Rows done and the seconds they took, over several spans of work.
 
-    def __init__(self, budget: float) -> None:
-        self._budget = budget
-        self.elapsed = 0.0
+    A round's sides take turns in short slices, each side with one tally, so that both see the
+    same weather.
+    """
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._elapsed = 0.0
+        self._until = 0.0
+
+    def more(self, seconds: float) -> None:
+        """Allow for another slice."""
+        self._until = self._elapsed + seconds
+
+    def add(self, done: int) -> None:
+        """Count rows."""
+        self._done += done
 
     @contextmanager
     def span(self) -> Iterator[None]:
-        """Count what runs inside."""
+        """Count the time of what runs inside; work between the spans is not counted."""
         start = time.perf_counter()
         yield
-        self.elapsed += time.perf_counter() - start
+        self._elapsed += time.perf_counter() - start
+
+    @property
+    def left(self) -> float:
+        """Seconds that the slice has left."""
+        return self._until - self._elapsed
 
     @property
     def running(self) -> bool:
-        """Whether budget is left."""
-        return self.elapsed < self._budget
+        """Whether the slice has time left."""
+        return self.left > 0
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return self._done / self._elapsed
 
 
 def options(synchronous: Synchronous = "FULL", poll_interval: float = 0.001) -> SqliteOpts:

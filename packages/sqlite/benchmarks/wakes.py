@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import statistics
 import time
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
 from alkstore_sqlite import SqliteStore
@@ -22,32 +23,37 @@ if TYPE_CHECKING:
 WAKES = 100
 """Commits per round."""
 
+WAKE = Target(bound=1.3, at_most=True)
+SYNCHRONOUS: Synchronous = "NORMAL"
+"""At FULL the writer waits for its disk before anybody can see the commit."""
+
 RECEIVERS = 100
 IDLE_SECONDS = 3.0
 
 
-def latency(role: str, name: str, synchronous: Synchronous) -> Workload:
-    """Milliseconds from just before another process's COMMIT to our receiver's return.
+def latency(name: str, target: Target | None, role: str, *args: str) -> Workload:
+    """Milliseconds from a moment in another process to the return of our `recv`.
 
-    The span includes the commit itself, which is not the watcher's doing: a bound, not a claim.
+    The moment is just before the COMMIT, or before the call: the span includes what the writer
+    does, so it is a bound on the way from visible to woken.
     """
-    median = Row(name=f"wake: {name}, median", unit="ms", target=Target(bound=1.3, at_most=True))
+    median = Row(name=f"wake: {name}, median", unit="ms", target=target)
     late = Row(name=f"wake: {name}, p95", unit="ms")
 
     async def rounds(scene: Scene) -> AsyncIterator[Sample]:
         for _ in range(scene.rounds):
-            with scene.file() as path:
-                await create(path, synchronous)
-                async with SqliteStore(path, opts=options(synchronous)) as store:
-                    child = await Child.start(role, path, synchronous, scene.count(WAKES, 5))
-                    waiting = (
-                        store.listen("bench")
-                        if role == "notify"
-                        else (store.queue("bench").wakes())
-                    )
-                    async with waiting as receiver:
-                        woken, moments = await _collect(child, receiver)
-            delays = _delays(woken, moments)
+            async with AsyncExitStack() as stack:
+                path = stack.enter_context(scene.file())
+                await create(path, SYNCHRONOUS)
+                store = await stack.enter_async_context(
+                    SqliteStore(path, opts=options(SYNCHRONOUS))
+                )
+                child = await Child.start(role, path, SYNCHRONOUS, scene.count(WAKES, 5), *args)
+                waiting = (
+                    store.listen("bench") if "notify" in args else store.queue("bench").wakes()
+                )
+                receiver = await stack.enter_async_context(waiting)
+                delays = _delays(*await _collect(child, receiver))
             yield Sample(row=median.name, ours=statistics.median(delays))
             yield Sample(row=late.name, ours=statistics.quantiles(delays, n=20)[-1])
 
@@ -75,7 +81,7 @@ def idle(poll_interval: float, receivers: int, bound: float) -> Workload:
     return Workload(rows=(row,), rounds=rounds)
 
 
-async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], list[tuple[int, int]]]:
+async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], list[int]]:
     woken: list[int] = []
 
     async def note() -> None:
@@ -84,7 +90,7 @@ async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], lis
 
     noting = asyncio.create_task(note())
     child.begin()
-    moments = cast("list[tuple[int, int]]", await child.result())
+    moments = cast("list[int]", await child.result())
     await asyncio.sleep(0.1)
     noting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -92,11 +98,11 @@ async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], lis
     return woken, moments
 
 
-def _delays(woken: list[int], moments: list[tuple[int, int]]) -> list[float]:
-    """Milliseconds from each commit to the first wake after it and before the next."""
-    ends = [before for before, _ in moments[1:]] + [2**63]
+def _delays(woken: list[int], moments: list[int]) -> list[float]:
+    """Milliseconds from each moment to the first wake after it and before the next."""
+    ends = [*moments[1:], 2**63]
     delays = []
-    for (before, _), end in zip(moments, ends, strict=True):
+    for before, end in zip(moments, ends, strict=True):
         first = next((moment for moment in woken if before <= moment < end), None)
         if first is not None:
             delays.append((first - before) / 1e6)
@@ -107,8 +113,9 @@ def _delays(woken: list[int], moments: list[tuple[int, int]]) -> list[float]:
 
 
 ALL = [
-    latency("notify", "a joined notify of another process", "NORMAL"),
-    latency("enqueue", "an enqueue of another process", "NORMAL"),
+    latency("another process's COMMIT of a notify", WAKE, "commit", "notify"),
+    latency("another process's COMMIT of an enqueue", WAKE, "commit", "enqueue"),
+    latency("another process's call of enqueue", None, "call"),
     idle(0.001, RECEIVERS, 5.0),
     idle(0.002, RECEIVERS, 3.0),
     idle(0.001, 0, 0.3),

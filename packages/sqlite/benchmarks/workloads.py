@@ -4,155 +4,139 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
 from raw import PAYLOAD, RawFile, create
-from scene import Row, Sample, Stopwatch, Target, Workload, options
+from scene import Row, Sample, Tally, Target, Workload, options
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
-    from alkstore_core import TxHandle
     from scene import Scene, Synchronous
 
-SECONDS = 0.8
-"""How long each side of a round runs."""
+SLICES = 4
+SLICE = 0.2
+"""Each side of a round runs in so many slices of so many seconds, the other side between."""
 
 PRODUCERS = 50
 BATCH = 100
-PREFILLED = 20_000
-"""Jobs that wait before claims are measured; a side that is through before its time is up ends."""
+JOBS = 60_000
+EVENTS = 20_000
+"""What waits before claims or reads are measured; a claiming side that is through ends early."""
 
-WARM_UP = 20
+Ours = Callable[[SqliteStore, Tally], Awaitable[None]]
+Raw = Callable[[RawFile, Tally], None]
 
 
-async def enqueue_single(store: SqliteStore, seconds: float) -> float:
+async def enqueue_single(store: SqliteStore, tally: Tally) -> None:
     """Await one enqueue after the other."""
     queue = store.queue("bench")
-    for _ in range(WARM_UP):
-        await queue.enqueue(PAYLOAD)
-    return await _one_by_one(lambda: queue.enqueue(PAYLOAD), seconds)
+    await _concurrently(lambda: queue.enqueue(PAYLOAD), tally, tasks=1)
 
 
-async def enqueue_concurrent(store: SqliteStore, seconds: float) -> float:
+async def enqueue_concurrent(store: SqliteStore, tally: Tally) -> None:
     """Fifty tasks, each awaiting one enqueue after the other."""
     queue = store.queue("bench")
-    return await _concurrently(lambda: queue.enqueue(PAYLOAD), seconds)
+    await _concurrently(lambda: queue.enqueue(PAYLOAD), tally)
 
 
-async def publish_concurrent(store: SqliteStore, seconds: float) -> float:
+async def publish_concurrent(store: SqliteStore, tally: Tally) -> None:
     """Fifty tasks, each awaiting one publish after the other."""
     stream = store.stream("bench")
-    return await _concurrently(lambda: stream.publish(PAYLOAD), seconds)
+    await _concurrently(lambda: stream.publish(PAYLOAD), tally)
 
 
-async def claim_and_ack_singly(store: SqliteStore, seconds: float) -> float:
+async def claim_and_ack_singly(store: SqliteStore, tally: Tally) -> None:
     """Claim a hundred, then a hundred concurrent `handle.ack()`."""
     queue = store.queue("bench")
-    done = 0
-    watch = Stopwatch(seconds)
-    while watch.running:
-        with watch.span():
+    while tally.running:
+        with tally.span():
             handles = await queue.claim_batch("worker", BATCH)
             acked = await asyncio.gather(*(handle.ack() for handle in handles))
         _all_done(sum(acked), len(handles))
-        done += len(handles)
+        tally.add(len(handles))
         if not handles:
             break
-    return done / watch.elapsed
 
 
-async def claim_and_ack_batch(store: SqliteStore, seconds: float) -> float:
+async def claim_and_ack_batch(store: SqliteStore, tally: Tally) -> None:
     """Claim a hundred, then one `ack_batch`."""
     queue = store.queue("bench")
-    done = 0
-    watch = Stopwatch(seconds)
-    while watch.running:
-        with watch.span():
+    while tally.running:
+        with tally.span():
             handles = await queue.claim_batch("worker", BATCH)
             acked = await queue.ack_batch(handles, "worker")
         _all_done(acked, len(handles))
-        done += len(handles)
+        tally.add(len(handles))
         if not handles:
             break
-    return done / watch.elapsed
 
 
-async def transactions(store: SqliteStore, seconds: float) -> float:
+async def transactions(store: SqliteStore, tally: Tally) -> None:
     """One enqueue and one publish in each transaction of our own."""
-    queue, stream = store.queue("bench"), store.stream("bench")
-
-    async def both(tx: TxHandle) -> None:
-        await tx.enqueue_tx(queue, PAYLOAD)
-        await tx.publish_tx(stream, PAYLOAD)
-        await tx.commit()
 
     async def once() -> None:
         async with store.begin_tx() as tx:
-            await both(tx)
+            await tx.enqueue_tx("bench", PAYLOAD)
+            await tx.publish_tx("bench", PAYLOAD)
+            await tx.commit()
 
-    return await _one_by_one(once, seconds)
+    await _concurrently(once, tally, tasks=1)
 
 
-def reads(page: int) -> Callable[[SqliteStore, float], Awaitable[float]]:
+def reads(page: int) -> Ours:
     """Read a stream from its start, page by page, again and again."""
 
-    async def read(store: SqliteStore, seconds: float) -> float:
+    async def read(store: SqliteStore, tally: Tally) -> None:
         stream = store.stream("bench")
-        done = after = 0
-        watch = Stopwatch(seconds)
-        while watch.running:
-            with watch.span():
+        after = 0
+        while tally.running:
+            with tally.span():
                 events = await stream.read_since(after, page)
-            done += len(events)
+            tally.add(len(events))
             after = events[-1].offset if len(events) == page else 0
-        return done / watch.elapsed
 
     return read
 
 
-def raw_reads(page: int) -> Callable[[RawFile, float], float]:
+def raw_reads(page: int) -> Raw:
     """The same pages as tuples."""
 
-    def read(raw: RawFile, seconds: float) -> float:
-        done = after = 0
-        watch = Stopwatch(seconds)
-        while watch.running:
-            with watch.span():
+    def read(raw: RawFile, tally: Tally) -> None:
+        after = 0
+        while tally.running:
+            with tally.span():
                 events = raw.read(after, page)
-            done += len(events)
+            tally.add(len(events))
             after = events[-1][0] if len(events) == page else 0
-        return done / watch.elapsed
 
     return read
 
 
-def raw_claim_and_delete(raw: RawFile, seconds: float) -> float:
+def raw_claim_and_delete(raw: RawFile, tally: Tally) -> None:
     """Claim a hundred in one commit, delete a hundred in one commit."""
-    done = 0
-    watch = Stopwatch(seconds)
-    while watch.running:
-        with watch.span():
+    while tally.running:
+        with tally.span():
             claimed = raw.claim(BATCH)
             raw.delete(claimed)
-        done += len(claimed)
+        tally.add(len(claimed))
         if not claimed:
             break
-    return done / watch.elapsed
 
 
-def raw_rows(step: Callable[[RawFile], object]) -> Callable[[RawFile, float], float]:
+def raw_rows(step: Callable[[RawFile], object]) -> Raw:
     """One row, one commit."""
 
-    def rows(raw: RawFile, seconds: float) -> float:
-        for _ in range(WARM_UP):
-            step(raw)
-        done, start = 0, time.perf_counter()
-        while (now := time.perf_counter()) < start + seconds:
-            step(raw)
-            done += 1
-        return done / (now - start)
+    def rows(raw: RawFile, tally: Tally) -> None:
+        done, deadline = 0, time.perf_counter() + tally.left
+        with tally.span():
+            while not done or time.perf_counter() < deadline:
+                step(raw)
+                done += 1
+        tally.add(done)
 
     return rows
 
@@ -161,8 +145,8 @@ def versus(
     name: str,
     synchronous: Synchronous,
     bound: float | None,
-    ours: Callable[[SqliteStore, float], Awaitable[float]],
-    raw: Callable[[RawFile, float], float],
+    ours: Ours,
+    raw: Raw,
     *,
     jobs: int = 0,
     events: int = 0,
@@ -176,21 +160,20 @@ def versus(
     )
 
     async def rounds(scene: Scene) -> AsyncIterator[Sample]:
-        seconds = scene.seconds(SECONDS)
         for _ in range(scene.rounds):
-            with scene.file() as path:
-                await create(path, synchronous)
-                with RawFile(path, synchronous) as file:
-                    file.fill(scene.count(jobs, 200) if jobs else 0)
-                    file.fill_stream(scene.count(events, 200) if events else 0)
-                    reference = raw(file, seconds)
-            with scene.file() as path:
-                await create(path, synchronous)
-                with RawFile(path, synchronous) as file:
-                    file.fill(scene.count(jobs, 200) if jobs else 0)
-                    file.fill_stream(scene.count(events, 200) if events else 0)
-                async with SqliteStore(path, opts=options(synchronous)) as store:
-                    rate = await ours(store, seconds)
+            async with AsyncExitStack() as stack:
+                raw_path = stack.enter_context(scene.file())
+                our_path = stack.enter_context(scene.file())
+                for path in (raw_path, our_path):
+                    await create(path, synchronous)
+                    with RawFile(path, synchronous) as file:
+                        file.fill(scene.count(jobs, BATCH) if jobs else 0)
+                        file.fill_stream(scene.count(events, BATCH) if events else 0)
+                file = stack.enter_context(RawFile(raw_path, synchronous))
+                store = await stack.enter_async_context(
+                    SqliteStore(our_path, opts=options(synchronous))
+                )
+                reference, rate = await _take_turns(file, raw, store, ours, scene.seconds(SLICE))
             yield Sample(row=row.name, ours=rate, reference=reference)
 
     return Workload(rows=(row,), rounds=rounds)
@@ -212,7 +195,7 @@ def _suite(
             acks,
             claim_and_ack_singly,
             raw_claim_and_delete,
-            jobs=PREFILLED,
+            jobs=JOBS,
         ),
         versus(
             "claim 100 + ack_batch",
@@ -220,7 +203,7 @@ def _suite(
             batch,
             claim_and_ack_batch,
             raw_claim_and_delete,
-            jobs=PREFILLED,
+            jobs=JOBS,
         ),
         versus(
             "publish, 50 producers",
@@ -236,28 +219,36 @@ def _suite(
     ]
 
 
-async def _one_by_one(step: Callable[[], Awaitable[object]], seconds: float) -> float:
-    done, start = 0, time.perf_counter()
-    while (now := time.perf_counter()) < start + seconds:
-        await step()
-        done += 1
-    return done / (now - start)
+async def _take_turns(
+    file: RawFile, raw: Raw, store: SqliteStore, ours: Ours, seconds: float
+) -> tuple[float, float]:
+    raws, mine = Tally(), Tally()
+    for number in range(1 + SLICES):
+        if number == 1:
+            # So far it was the warm-up: statements are compiled, pages and names in memory.
+            raws, mine = Tally(), Tally()
+        raws.more(seconds)
+        raw(file, raws)
+        mine.more(seconds)
+        await ours(store, mine)
+    return raws.rate, mine.rate
 
 
-async def _concurrently(step: Callable[[], Awaitable[object]], seconds: float) -> float:
+async def _concurrently(
+    step: Callable[[], Awaitable[object]], tally: Tally, tasks: int = PRODUCERS
+) -> None:
     async def producer() -> int:
         done = 0
-        while time.perf_counter() < deadline:
+        # Once at least: a slice that is over at once would leave nothing to divide.
+        while not done or time.perf_counter() < deadline:
             await step()
             done += 1
         return done
 
-    for _ in range(WARM_UP):
-        await step()
-    start = time.perf_counter()
-    deadline = start + seconds
-    done = await asyncio.gather(*(producer() for _ in range(PRODUCERS)))
-    return sum(done) / (time.perf_counter() - start)
+    deadline = time.perf_counter() + tally.left
+    with tally.span():
+        done = await asyncio.gather(*(producer() for _ in range(tasks)))
+    tally.add(sum(done))
 
 
 def _all_done(acked: int, claimed: int) -> None:
@@ -276,7 +267,7 @@ ALL = [
             0.4,
             reads(page),
             raw_reads(page),
-            events=PREFILLED,
+            events=EVENTS,
             unit="events/s",
         )
         for page in (100, 1000)
