@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ import pytest_asyncio
 
 from alkstore_core import ManualClock
 from alkstore_sqlite import SqliteStore
+
+# Without compiled modules, which tox forbids, a child spends seconds of a core on its imports.
+PYCACHE = Path(tempfile.gettempdir()) / f"alkstore-pycache-{os.getuid()}"
+COMPILED = {"PYTHONPYCACHEPREFIX": str(PYCACHE), "PYTHONDONTWRITEBYTECODE": ""}
 
 PROCS = Path(__file__).parent / "procs"
 # What the child scripts share is used on this side of the pipe too.
@@ -29,7 +34,6 @@ class Child:
 
     def __init__(self, script, arguments, stderr, flags=()) -> None:
         self.name = script
-        self.fresh = True
         self._stderr = stderr
         with stderr.open("wb") as file:
             self.process = subprocess.Popen(
@@ -44,6 +48,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
+                env=os.environ | COMPILED,
             )
         self._lines = Lines(self.process.stdout.fileno())
 
@@ -52,7 +57,7 @@ class Child:
         """What it complained about so far."""
         return self._stderr.read_text(errors="replace")
 
-    async def line(self, within=20.0) -> str | None:
+    async def line(self, within=60.0) -> str | None:
         """Its next line, `None` at its end; a child that says nothing in time fails the test."""
         try:
             async with asyncio.timeout(within):
@@ -62,7 +67,7 @@ class Child:
             self.process.wait()
             self._disappoint(f"said nothing for {within} s")
 
-    async def expect(self, word, within=20.0) -> str:
+    async def expect(self, word, within=60.0) -> str:
         """Its next line has to begin with `word`; returns the rest of it."""
         line = await self.line(within)
         first, _, rest = (line or "").partition(" ")
@@ -84,7 +89,7 @@ class Child:
         self.process.kill()
         self.process.wait()
 
-    async def rest(self, within=20.0) -> list[str]:
+    async def rest(self, within=60.0) -> list[str]:
         """Its remaining lines; then it has ended, however it did."""
         lines = []
         while (line := await self.line(within)) is not None:
@@ -97,7 +102,7 @@ class Child:
             self._disappoint(f"did not end within {within} s")
         return lines
 
-    async def succeed(self, within=20.0) -> list[str]:
+    async def succeed(self, within=60.0) -> list[str]:
         """Its remaining lines; it has to end with status 0."""
         lines = await self.rest(within)
         if self.process.returncode != 0:

@@ -46,9 +46,17 @@ class Witness:
 
 
 @pytest.fixture(scope="module")
-def witness_process(spawn_for_module):
-    """One process for all tests: each shows it a file of its own."""
-    return spawn_for_module("witness.py")
+def witness_processes(spawn_for_module):
+    """One process for all tests, to which each shows a file of its own; renewed if it fails."""
+    processes = []
+
+    async def take():
+        if not processes or processes[-1].process.poll() is not None:
+            processes.append(spawn_for_module("witness.py"))
+            await processes[-1].expect("ready")
+        return processes[-1]
+
+    return take
 
 
 @pytest_asyncio.fixture
@@ -60,24 +68,25 @@ async def store(path, sql):
 
 
 @pytest_asyncio.fixture
-async def witness(witness_process, store, path):
+async def witness(witness_processes, store, path):
     """Another process that has this test's file open and listens."""
-    if witness_process.fresh:
-        await witness_process.expect("ready")
-        witness_process.fresh = False
-    witness_process.tell("watch", path)
-    await witness_process.expect("watching")
-    yield Witness(witness_process, store)
-    witness_process.tell("leave")
-    await witness_process.expect("left")
+    process = await witness_processes()
+    process.tell("watch", path)
+    await process.expect("watching")
+    yield Witness(process, store)
+    process.tell("leave")
+    await process.expect("left", within=10)
 
 
-async def let_go(task) -> None:
-    """Await a task's end and forget everything its error still refers to."""
-    await asyncio.wait([task])
-    task.cancelled() or task.exception()
-    del task
-    gc.collect()
+async def ended(coroutine, reached=None) -> str:
+    """How a task ended, which is cancelled once `reached` is set; its frames are gone."""
+    task = asyncio.create_task(coroutine)
+    if reached is not None:
+        async with asyncio.timeout(10):
+            await reached.wait()
+        task.cancel()
+    [error] = await asyncio.gather(task, return_exceptions=True)
+    return type(error).__name__
 
 
 @pytest.mark.parametrize("way", HANDLES + BLOCKS + JOINED)
@@ -110,16 +119,14 @@ async def test_a_rollback_leaves_none_of_the_five(way, ways, store, path, witnes
 @pytest.mark.parametrize("way", HANDLES + BLOCKS + JOINED)
 async def test_an_exception_leaves_none_of_the_five(way, ways, store, path, witness):
     """The caller's own exception comes out as it was and has undone everything."""
-    error = ZeroDivisionError("the caller's")
 
     async def inside(_owner) -> bool:
-        raise error
+        raise ZeroDivisionError("the caller's")
 
-    task = asyncio.create_task(ways.WAYS[way](store, path, inside))
-    await asyncio.wait([task])
-    assert task.exception() is error
-    error.__traceback__ = None
+    how = await ended(ways.WAYS[way](store, path, inside))
+    gc.collect()  # the error, its traceback and the frames in it refer to each other
 
+    assert how == "ZeroDivisionError"
     assert await witness.traces() == NOTHING
 
 
@@ -145,13 +152,10 @@ async def test_a_cancellation_leaves_none_of_the_five(way, ways, store, path, wi
         reached.set()
         return await asyncio.Event().wait()
 
-    task = asyncio.create_task(ways.WAYS[way](store, path, inside))
-    async with asyncio.timeout(10):
-        await reached.wait()
-    task.cancel()
-    await let_go(task)
+    how = await ended(ways.WAYS[way](store, path, inside), reached)
+    gc.collect()
 
-    assert task.cancelled()
+    assert how == "CancelledError"
     assert await witness.traces() == NOTHING
 
 

@@ -14,7 +14,7 @@ async def test_saturating_processes_share_the_file(path, spawn, scaled, form):
     processes, seconds, part = scaled((6, 3, 0.3), (10, 8, 0.5))
     children = [spawn("saturator.py", path, seconds, form) for _ in range(processes)]
     for child in children:
-        await child.expect("ready", within=40)
+        await child.expect("ready", within=60)
     for child in children:
         child.tell("go")
     results = [(await child.expect("did", within=seconds + 20)).split() for child in children]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from alkstore_core import ManualClock, QueueOpts
+from alkstore_core import ManualClock
 from alkstore_sqlite import SqliteStore
 
 
@@ -127,7 +127,7 @@ async def test_the_wal_stays_small_under_load_with_readers(path, spawn, scaled):
         readers = [spawn("reader.py", path) for _ in range(2)]
         for reader in readers:
             await reader.expect("ready")
-        queue = store.queue("work", QueueOpts(visibility_timeout_s=60))
+        queue = store.queue("work")
         async with store.stream("events").subscribe("idle"), queue.wakes():
             while time.monotonic() < ends:
                 await asyncio.gather(

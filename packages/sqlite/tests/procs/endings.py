@@ -12,6 +12,11 @@ from alkstore_sqlite import SqliteStore
 kept = []
 
 
+def be_patient() -> None:
+    """In development mode a loaded machine alone makes asyncio complain of slow callbacks."""
+    asyncio.get_running_loop().slow_callback_duration = 10
+
+
 async def in_full_use(path):
     """An open store with everything that could keep a program from ending."""
     store = SqliteStore(path)
@@ -80,6 +85,7 @@ async def exits(path) -> None:
 
 async def closes(path) -> None:
     """Use everything, close properly, and tell which threads are left."""
+    be_patient()
     store = await in_full_use(path)
     transaction = kept.pop()
     await transaction.rollback()
@@ -94,6 +100,7 @@ async def closes(path) -> None:
 
 async def closes_at_once(path) -> None:
     """Open and close, and tell which threads are left."""
+    be_patient()
     async with SqliteStore(path):
         say("ending")
     say("threads", *(thread.name for thread in threading.enumerate()))

@@ -5,13 +5,14 @@ import sys
 
 from wire import Lines, say
 
+from alkstore_core import QueueOpts
 from alkstore_sqlite import SqliteStore
 
 
 async def main(path, first, count) -> None:
     """Enqueue the numbers from `first` on, in rounds of 20 that take turns in form."""
     async with SqliteStore(path) as store:
-        queue = store.queue("work")
+        queue = store.queue("work", QueueOpts(visibility_timeout_s=60, max_attempts=1000))
         say("ready")
         await Lines(0).next()
         for start in range(first, first + count, 20):

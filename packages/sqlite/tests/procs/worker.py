@@ -8,7 +8,7 @@ import sys
 
 from wire import Lines, SharedClock, say
 
-from alkstore_core import QueueOpts, StopToken
+from alkstore_core import StopToken
 from alkstore_sqlite import SqliteStore
 
 
@@ -35,7 +35,7 @@ async def main(path, clock_path, name, form) -> None:
     hearing = asyncio.create_task(hear())
     clock = SharedClock(clock_path)
     async with SqliteStore(path, clock=clock) as store:
-        queue = store.queue("work", QueueOpts(visibility_timeout_s=60))
+        queue = store.queue("work")
         async with queue.wakes(stop=stop) as wakes:
             say("ready")
             while True:
