@@ -179,7 +179,7 @@ async def test_a_readonly_file_is_an_error_until_it_can_be_written(path, spawn):
     path.chmod(0o444)
 
     child = spawn("faults.py", "readonly", path)
-    assert "readonly" in await child.expect("refused")
+    assert "read-only" in await child.expect("refused")
     path.chmod(0o644)
     child.tell("repaired")
 

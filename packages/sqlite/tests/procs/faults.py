@@ -35,7 +35,7 @@ async def readonly(path) -> None:
         await store.open()
         await store.queue("work").enqueue("tea")
     except DatabaseError as error:
-        say("refused", repr(error.__cause__))
+        say("refused", str(error))
     else:
         say("accepted")
     await lines.next()
