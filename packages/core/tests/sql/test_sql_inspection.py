@@ -124,7 +124,7 @@ def test_next_due_of_never(db, put, take):
 
 
 def test_names_of_whatever_holds_a_row(db, put, take):
-    """Queues with live jobs of any state or dead ones, each once; streams with events."""
+    """Queues with live jobs of any state or dead ones; streams with events or positions."""
     put(queue="ready")
     put(queue="ready")
     put(queue="delayed", delay=50)
@@ -140,4 +140,6 @@ def test_names_of_whatever_holds_a_row(db, put, take):
     assert [] == db(inspection.names, "stream")
     db(streams.append, "b", [Entry(b"1")])
     db(streams.append, "a", [Entry(b"1")])
-    assert ["a", "b"] == db(inspection.names, "stream")
+    db(streams.save_offset, "b", "c", 1)
+    db(streams.save_offset, "c", "c", 1)
+    assert ["a", "b", "c"] == db(inspection.names, "stream")

@@ -24,6 +24,7 @@ from alkstore_core.sql.tables import (
     EXPIRED,
     PROCESSING,
     READY,
+    consumers,
     dead_jobs,
     events,
     jobs,
@@ -121,7 +122,9 @@ QUEUE_NAMES = union(
     _distinct("expiring", jobs.c.queue, jobs.c.expires_at.is_not(None)),
     _distinct("dead", dead_jobs.c.queue),
 )
-STREAM_NAMES = _distinct("streams", events.c.stream)
+STREAM_NAMES = union(
+    _distinct("published", events.c.stream), _distinct("consumed", consumers.c.stream)
+)
 
 
 def stats(queue: str) -> Op[QueueStats]:

@@ -102,13 +102,22 @@ FROM dead
 WHERE dead.name IS NOT NULL;
 
 -- STREAM_NAMES
-WITH RECURSIVE streams(name) AS
+WITH RECURSIVE published(name) AS
 (SELECT min(__alkstore_events.stream) AS name
 FROM __alkstore_events UNION ALL SELECT (SELECT min(__alkstore_events.stream) AS min_1
 FROM __alkstore_events
-WHERE __alkstore_events.stream > streams.name) AS anon_1
-FROM streams
-WHERE streams.name IS NOT NULL)
- SELECT streams.name
-FROM streams
-WHERE streams.name IS NOT NULL;
+WHERE __alkstore_events.stream > published.name) AS anon_1
+FROM published
+WHERE published.name IS NOT NULL),
+consumed(name) AS
+(SELECT min(__alkstore_consumers.stream) AS name
+FROM __alkstore_consumers UNION ALL SELECT (SELECT min(__alkstore_consumers.stream) AS min_2
+FROM __alkstore_consumers
+WHERE __alkstore_consumers.stream > consumed.name) AS anon_2
+FROM consumed
+WHERE consumed.name IS NOT NULL)
+ SELECT published.name
+FROM published
+WHERE published.name IS NOT NULL UNION SELECT consumed.name
+FROM consumed
+WHERE consumed.name IS NOT NULL;
