@@ -336,3 +336,27 @@ async def test_a_cancelled_open_leaves_nothing_open(path):
         await store.close()
 
     assert [entry.name for entry in path.parent.iterdir()] == ["app.db"]
+
+
+async def test_statistics_of_an_almost_empty_file_are_forgotten(path):
+    """After ANALYZE on small tables an open store still finds jobs by id, without a scan."""
+    async with SqliteStore(path) as store:
+        await store.queue("work").enqueue_many(range(60))
+        await store.queue("work").claim_batch("w", 30)
+    with contextlib.closing(sqlite3.connect(path)) as own:
+        own.execute("CREATE TABLE business (x INTEGER)")
+        own.execute("CREATE INDEX business_x ON business (x)")
+        own.executemany("INSERT INTO business VALUES (?)", [(n,) for n in range(9)])
+        own.commit()
+        own.execute("ANALYZE")
+
+    async with SqliteStore(path):
+        pass
+
+    with contextlib.closing(sqlite3.connect(path)) as own:
+        assert [("business",)] == own.execute("SELECT DISTINCT tbl FROM sqlite_stat1").fetchall()
+        plan = own.execute(
+            "EXPLAIN QUERY PLAN DELETE FROM __alkstore_jobs "
+            "WHERE id IN (SELECT value FROM json_each('[1, 2]'))"
+        ).fetchall()
+    assert "USING INTEGER PRIMARY KEY" in plan[0][3]

@@ -8,7 +8,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from alkstore_core import DatabaseError
-from alkstore_core.sql.tables import SCHEMA_VERSION, meta, metadata
+from alkstore_core.sql.tables import PREFIX, SCHEMA_VERSION, meta, metadata
 from alkstore_sqlite.connections import open_plain, patiently
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def ensure_schema(
 ) -> None:
     """Leave the file with our schema, whoever else opens it at the same time.
 
-    A file that already has it is not written to. A file of a newer version is not touched, not
+    A file that already has it is not written to, unless somebody ran ANALYZE on it: what that
+    noted of our tables is deleted. A file of a newer version is not touched, not
     even switched to WAL.
 
     Raises:
@@ -31,7 +32,8 @@ def ensure_schema(
     """
     connection = open_plain(path)
     try:
-        if patiently(lambda: _is_current(connection, path), busy_timeout):
+        current = patiently(lambda: _is_current(connection, path), busy_timeout)
+        if current and not _has_statistics(connection):
             return
     finally:
         connection.close()
@@ -40,12 +42,9 @@ def ensure_schema(
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), busy_timeout)
         try:
             if not _is_current(connection, path):
-                for statement in ddl():
-                    connection.execute(statement)
-                connection.execute(
-                    f'INSERT INTO "{meta.name}" VALUES (?, ?)',  # noqa: S608 - our own name
-                    ("schema_version", str(SCHEMA_VERSION)),
-                )
+                _create(connection)
+            if _has_statistics(connection):
+                connection.execute(f"DELETE {_STATISTICS}")
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -53,6 +52,26 @@ def ensure_schema(
             raise
     finally:
         connection.close()
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in ddl():
+        connection.execute(statement)
+    connection.execute(
+        f'INSERT INTO "{meta.name}" VALUES (?, ?)',  # noqa: S608 - our own name
+        ("schema_version", str(SCHEMA_VERSION)),
+    )
+
+
+# Statistics of an hour when our tables were almost empty would make SQLite scan them when they
+# are full. Our statements are written for the plans it makes without any.
+_STATISTICS = f"FROM sqlite_stat1 WHERE tbl GLOB '{PREFIX}*'"
+
+
+def _has_statistics(connection: sqlite3.Connection) -> bool:
+    known = "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"
+    found = connection.execute(known).fetchone() is not None
+    return found and connection.execute(f"SELECT 1 {_STATISTICS}").fetchone() is not None
 
 
 def ddl() -> Iterator[str]:
