@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 REDRAW_S = 0.05
 PLAIN_LINE_S = 2.5
 GREEN, RED, DIM, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
+BOXES = ((("╭╮", "├┤", "╰╯"), "─", "│"), (("++", "++", "++"), "-", "|"))
 TICKS = (("✓", "✗"), ("ok", "NO"))
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -86,17 +87,16 @@ class Screen:
         left = max(len(row.name) for row in rows)
         blank = " " * len(TICKS[self._ascii][0])
         inner = left + max(len(row.value) for row in rows) + len(blank) + 5
-        corners, wall = ("++++++-", "|") if self._ascii else ("╭╮├┤╰╯─", "│")
-        top_left, top_right, mid_left, mid_right, low_left, low_right, flat = corners
+        corners, flat, wall = BOXES[self._ascii]
         for n, (title, part) in enumerate(sections):
-            start, end = (mid_left, mid_right) if n else (top_left, top_right)
+            corner = corners[min(n, 1)]
             rest = flat * (inner - len(title) - 3)
-            self.line(f"{start}{flat} {self.paint(title, BOLD)} {rest}{end}")
+            self.line(f"{corner[0]}{flat} {self.paint(title, BOLD)} {rest}{corner[1]}")
             for row in part:
                 mark = blank if row.good is None else self.mark(row.good)
                 text = f"{row.name:<{left}}  {row.value}"
                 self.line(f"{wall} {mark} {text:<{inner - len(blank) - 3}} {wall}")
-        self.line(f"{low_left}{flat * inner}{low_right}")
+        self.line(f"{corners[2][0]}{flat * inner}{corners[2][1]}")
 
     def mark(self, good: bool) -> str:
         """A tick or a cross."""

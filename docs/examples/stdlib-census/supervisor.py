@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from evidence import jobs_left
-from tables import COUNTED, JOBS, PROJECTOR, SETTLED
+from tables import COUNTED, JOBS, PROJECTOR, SETTLED, Task
 from worker import LEASE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alkstore_core import Store
+    from alkstore_core import Job, Store
     from evidence import Story
     from fleet import Child, Fleet
 
@@ -66,24 +67,32 @@ class Supervisor:
             self._tell(f"killed the projector, its successor goes on at {self._story.resumed_at}")
 
     async def _kill_a_holder(self, workers: list[Child]) -> None:
-        """SIGKILL a worker in the middle of its work; if it holds none, the next event will do."""
+        """SIGKILL a worker in the middle of its work; if none is there, the next event will do."""
         held = await self._held()
-        worker = max(workers, key=lambda child: len(held.get(child.name, ())))
+        worker = max(workers, key=lambda child: self._loose_ends(held[child.name]))
         # Stopped first: so it can neither finish nor claim between the look and the blow.
         worker.send(signal.SIGSTOP)
-        held = await self._held()
-        deadlines = held.get(worker.name, {}).values()
+        jobs = (await self._held())[worker.name]
         # Killed before it had set its own lease, it would keep its jobs for five minutes.
-        if deadlines and max(deadlines) <= time.time() + LEASE_S + 1:
+        soon = time.time() + LEASE_S + 1
+        lapsing = all(job.claim_expires_at and job.claim_expires_at <= soon for job in jobs)
+        patience = len(self.seen) < self._total * 3 // 4
+        if jobs and lapsing and (self._loose_ends(jobs) or not patience):
             await self._fleet.kill(worker)
-            self._story.killed, self._story.held = worker.name, set(held[worker.name])
-            self._tell(f"killed {worker.name} while it held {len(held[worker.name])} jobs")
+            self._story.killed = worker.name
+            self._story.held = {job.id for job in jobs}
+            self._tell(f"killed {worker.name} while it held {len(jobs)} jobs")
         else:
             worker.send(signal.SIGCONT)
 
-    async def _held(self) -> dict[str, dict[int, int]]:
-        """Worker: the jobs it holds, and when each claim ends."""
-        held: dict[str, dict[int, int]] = {}
+    def _loose_ends(self, jobs: list[Job]) -> int:
+        """How well it is caught in the middle: some are done and not acked, some not done."""
+        done = sum(job.payload_as(Task).path in self.seen for job in jobs)
+        return min(done, len(jobs) - done)
+
+    async def _held(self) -> dict[str, list[Job]]:
+        """The jobs that each worker holds."""
+        held: dict[str, list[Job]] = defaultdict(list)
         for job in await self._store.queue(JOBS).jobs("processing", limit=1_000):
-            held.setdefault(str(job.worker_id), {})[job.id] = job.claim_expires_at or 0
+            held[str(job.worker_id)].append(job)
         return held

@@ -30,9 +30,10 @@ from tables import (
 )
 
 if TYPE_CHECKING:
-    from alkstore_core import JobHandle
+    from alkstore_core import Job, JobHandle
 
-BATCH = 8
+BATCH = 8  # jobs in a claim
+GROUP = 4  # results in a transaction: a commit waits for the disk, and four can wait together
 LEASE_S = 3
 REPORT_LEASE_S = 300
 INSERT_NEW = upsert(Result).on_conflict_do_nothing()
@@ -53,28 +54,29 @@ async def work(store: SqliteStore, root: Path, me: str, stop: StopToken) -> None
             # A job claims its queue's visibility timeout, 300 s. Ours take milliseconds: with
             # a shorter lease the jobs of a worker that dies are soon handed out again.
             await asyncio.gather(*(handle.heartbeat(LEASE_S) for handle in handles))
-            for handle in handles:
-                await count(store, root, me, handle)
+            for start in range(0, len(handles), GROUP):
+                await count(store, root, me, handles[start : start + GROUP])
             await queue.ack_batch(handles, me)
 
 
-async def count(store: SqliteStore, root: Path, me: str, handle: JobHandle) -> None:
-    """Count one file. Delivered twice, it is written and announced once."""
-    job = handle.job
-    path = job.payload_as(Task).path
-    try:
-        counts = await asyncio.to_thread(count_file, root, path)
-    except OSError as error:
-        await handle.fail(str(error))
-        return
-    result = {"path": path, "job_id": job.id, "worker": me, **asdict(counts)}
+async def count(store: SqliteStore, root: Path, me: str, handles: list[JobHandle]) -> None:
+    """Count some files. A file that is delivered twice is written and announced once."""
+    counted: list[tuple[Job, str, Counts]] = []
+    for handle in handles:
+        path = handle.job.payload_as(Task).path
+        try:
+            counted.append((handle.job, path, await asyncio.to_thread(count_file, root, path)))
+        except OSError as error:
+            await handle.fail(str(error))
     async with store.transaction() as tx:
-        written = await tx.connection.execute(INSERT_NEW, result)
-        if written.rowcount:
-            await tx.publish_with_key_tx(COUNTED, path, Counted(package_of(path), counts))
-        if job.attempts > 1:
-            again = {"job_id": job.id, "worker": me, "already_done": not written.rowcount}
-            await tx.connection.execute(insert(Redelivery), again)
+        for job, path, counts in counted:
+            result = {"path": path, "job_id": job.id, "worker": me, **asdict(counts)}
+            new = (await tx.connection.execute(INSERT_NEW, result)).rowcount
+            if new:
+                await tx.publish_with_key_tx(COUNTED, path, Counted(package_of(path), counts))
+            if job.attempts > 1:
+                again = {"job_id": job.id, "worker": me, "already_done": not new}
+                await tx.connection.execute(insert(Redelivery), again)
 
 
 async def report_once(store: SqliteStore, me: str) -> None:
