@@ -1,33 +1,32 @@
-"""The engine: which connection runs what, and what is left of SQLAlchemy for transactions."""
+"""The engine: which connection runs what."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection, exc
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from alkstore_core import DatabaseError
 from alkstore_core.sql.compile import Compiler
-from alkstore_core.sql.connection_drivers import AsyncConnectionDriver
-from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.merging import MERGES
-from alkstore_core.sql.runner import Fault, Runner
-from alkstore_core.sql.session import SqlSession, SqlTxSession
+from alkstore_core.sql.runner import Runner
+from alkstore_core.sql.session import SqlSession
 from alkstore_core.sql.store import SqlEngine
 from alkstore_sqlite.connections import FileIdentity, connect, judge
 from alkstore_sqlite.diagnosis import diagnose
-from alkstore_sqlite.prepare import FILE, prepare_engine
+from alkstore_sqlite.prepare import FILE
 from alkstore_sqlite.probe import TableProbe
 from alkstore_sqlite.schema import ensure_schema
 from alkstore_sqlite.signals import SqliteSignals
+from alkstore_sqlite.transactions import Transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    import sqlite3
+    from collections.abc import Callable, Iterable
+
+    from sqlalchemy import Connection
 
     from alkstore_core import Clock, Finding
     from alkstore_core.spi import Topic, TxSession
@@ -43,8 +42,8 @@ class SqliteEngine(SqlEngine):
 
     def __init__(self, path: str | os.PathLike[str], opts: SqliteOpts, clock: Clock | None) -> None:
         """Prepare; the path is a plain path, whatever it looks like."""
-        # Absolute, it can be neither a `file:` URI nor `:memory:`.
-        # Not resolved: a symbolic link may be given another target on purpose, while closed.
+        # Absolute, it can be neither a `file:` URI nor `:memory:`. Not resolved: a symbolic
+        # link may be given another target on purpose, while the store is closed.
         self.path = os.path.abspath(path)  # noqa: PTH100
         self.busy_timeout = opts.busy_timeout
         self.clock = clock
@@ -62,7 +61,9 @@ class SqliteEngine(SqlEngine):
         )
         # Reads have a connection of their own, so that they never wait for a writer.
         self.auto = SqlSession(self._writer, self.signals.fire, self._reader)
-        self._connections: AsyncEngine | None = None
+        self._transactions = Transactions(
+            self.path, opts, self._compiler, self.read_clock, self.signals.fire
+        )
 
     async def open(self) -> None:
         """Connect and make or check the schema; on failure nothing is left behind.
@@ -84,25 +85,12 @@ class SqliteEngine(SqlEngine):
                 message = f"the database file {self.path} vanished while it was opened"
                 raise DatabaseError(message) from error
             raise
-        self._connections = prepare_engine(
-            create_async_engine(
-                URL.create("sqlite+aiosqlite", database=self.path),
-                # One transaction of ours at a time; the second is for the moment of its end.
-                pool_size=1,
-                max_overflow=1,
-                pool_timeout=self.busy_timeout,
-                connect_args={"timeout": 0},
-            ),
-            synchronous=self._opts.synchronous,
-            busy_timeout=self.busy_timeout,
-        )
 
     async def close(self) -> None:
         """Finish accepted calls, then give up every thread and connection. Idempotent."""
         await self.signals.end()
         await self._end_runners()
-        if self._connections is not None:
-            await self._connections.dispose()
+        await self._transactions.close()
 
     async def _end_runners(self) -> None:
         await self._reader.close()
@@ -124,28 +112,7 @@ class SqliteEngine(SqlEngine):
 
         """
         self._identity.check()
-        if self._connections is None:
-            message = "the engine is not open"
-            raise DatabaseError(message)
-        connection: AsyncConnection | None = None
-        try:
-            connection = await self._connections.connect()
-            await connection.begin()
-        except BaseException as error:
-            if connection is not None:
-                # Not kept: what failed here may be the connection's own fault.
-                await connection.invalidate()
-                await connection.close()
-            if isinstance(error, exc.SQLAlchemyError | sqlite3.Error):
-                raise self._begin_error(error) from error
-            raise
-        return SqlTxSession(
-            AsyncConnectionDriver(connection, self.read_clock),
-            self.signals.fire,
-            connection,
-            _commit(connection, self.path),
-            _rollback(connection, self.path),
-        )
+        return await self._transactions.begin()
 
     def check_joinable(self, connection: Connection) -> None:
         """Refuse connections of an engine that is not prepared, or on another file."""
@@ -168,11 +135,6 @@ class SqliteEngine(SqlEngine):
     async def diagnose(self) -> Iterable[Finding]:
         """What an operator should know about this file."""
         return diagnose(self.path)
-
-    def _begin_error(self, error: BaseException) -> DatabaseError:
-        if judge(error) is Fault.BUSY:
-            return locked(self.path, self.busy_timeout, error)
-        return refused(self.path, error)
 
     def _runner(self, connect: Callable[[], sqlite3.Connection], begin: str) -> Runner:
         return Runner(
@@ -200,29 +162,3 @@ class SqliteEngine(SqlEngine):
 
 def _wake_nobody(topic: Topic, mark: int | None) -> None:
     """The watcher does."""
-
-
-def _commit(connection: AsyncConnection, path: str) -> Callable[[], Awaitable[None]]:
-    async def commit() -> None:
-        try:
-            await connection.commit()
-        except (exc.SQLAlchemyError, sqlite3.Error) as error:
-            await connection.invalidate()
-            raise commit_failed(path, error) from error
-        finally:
-            await connection.close()
-
-    return commit
-
-
-def _rollback(connection: AsyncConnection, path: str) -> Callable[[], Awaitable[None]]:
-    async def rollback() -> None:
-        try:
-            await connection.rollback()
-        except (exc.SQLAlchemyError, sqlite3.Error) as error:
-            await connection.invalidate()
-            raise refused(path, error) from error
-        finally:
-            await connection.close()
-
-    return rollback

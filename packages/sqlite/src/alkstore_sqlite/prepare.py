@@ -52,14 +52,7 @@ def prepare_engine(
     setattr(target, _PREPARED, True)
 
     def on_connect(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        dbapi.isolation_level = None
-        cursor: Any = dbapi.cursor()
-        try:
-            cursor.execute("PRAGMA busy_timeout=0")
-            cursor.execute(f"PRAGMA synchronous={synchronous}")
-            record.info[FILE] = database_file(cursor)
-        finally:
-            cursor.close()
+        set_up(dbapi, record, synchronous)
 
     def on_begin(connection: Connection) -> None:
         _begin_immediate(connection, busy_timeout)
@@ -67,6 +60,18 @@ def prepare_engine(
     event.listen(target, "connect", on_connect)
     event.listen(target, "begin", on_begin)
     return engine
+
+
+def set_up(dbapi: DBAPIConnection, record: ConnectionPoolEntry, synchronous: Synchronous) -> None:
+    """Make a new connection of a pool one that begins nothing by itself; note its file."""
+    dbapi.isolation_level = None
+    cursor: Any = dbapi.cursor()
+    try:
+        cursor.execute("PRAGMA busy_timeout=0")
+        cursor.execute(f"PRAGMA synchronous={synchronous}")
+        record.info[FILE] = database_file(cursor)
+    finally:
+        cursor.close()
 
 
 def _sync_engine(engine: Engine | AsyncEngine) -> Engine:

@@ -67,5 +67,5 @@ class TableProbe:
     def _rows(
         self, connection: sqlite3.Connection, statement: Executable, **given: Any
     ) -> list[Any]:
-        sql, arguments, _ = self._compile(statement)
+        sql, arguments, _, _ = self._compile(statement)
         return connection.execute(sql, arguments(given)).fetchall()

@@ -21,6 +21,7 @@ class Compiled(NamedTuple):
     sql: str
     arguments: Callable[[Mapping[str, Any]], Sequence[Any]]
     needs_now: bool
+    gives_rows: bool
 
 
 def _nothing(_: Mapping[str, Any]) -> Sequence[Any]:
@@ -48,12 +49,18 @@ class Compiler:
         names: tuple[str, ...] = tuple(compiled.positiontup or ())
         constants = {name: value for name, value in compiled.params.items() if value is not None}
         needs_now = "now" in names
+        gives_rows = statement.is_select or bool(compiled.effective_returning)
         if not names:
-            return Compiled(compiled.string, _nothing, needs_now)
+            return Compiled(compiled.string, _nothing, needs_now, gives_rows)
         if constants:
             pick = _picker(names)
-            return Compiled(compiled.string, lambda given: pick({**constants, **given}), needs_now)
-        return Compiled(compiled.string, _picker(names), needs_now)
+            return Compiled(
+                compiled.string,
+                lambda given: pick({**constants, **given}),
+                needs_now,
+                gives_rows,
+            )
+        return Compiled(compiled.string, _picker(names), needs_now, gives_rows)
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:

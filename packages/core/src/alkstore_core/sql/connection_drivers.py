@@ -69,7 +69,7 @@ def run_on(
     try:
         statement, given = next(generator)
         while True:
-            sql, arguments, needs_now = compiler(statement)
+            sql, arguments, needs_now, _ = compiler(statement)
             if needs_now:
                 if not time:
                     time.append(now())

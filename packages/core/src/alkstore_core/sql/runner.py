@@ -343,7 +343,7 @@ class Runner(Driver):
         try:
             statement, given = next(generator)
             while True:
-                sql, arguments, needs_now = self._compile(statement)
+                sql, arguments, needs_now, _ = self._compile(statement)
                 if needs_now:
                     if now is None:
                         now = self._now()

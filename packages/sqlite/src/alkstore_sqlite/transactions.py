@@ -1,0 +1,180 @@
+"""Transactions of our own: a SQLAlchemy connection for the caller's statements and for ours."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import URL, event, exc
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from alkstore_core.completion import to_the_end
+from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.faults import commit_failed, locked, refused
+from alkstore_core.sql.op import Driver, Mode, Op, Result
+from alkstore_core.sql.runner import Fault, retry_pause
+from alkstore_core.sql.session import SqlTxSession
+from alkstore_sqlite.connections import judge
+from alkstore_sqlite.prepare import set_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import aiosqlite
+
+    from alkstore_core.spi import Topic
+    from alkstore_core.sql.compile import Compiler
+    from alkstore_sqlite.opts import SqliteOpts
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """Begins transactions on a small pool of connections."""
+
+    def __init__(
+        self,
+        path: str,
+        opts: SqliteOpts,
+        compiler: Compiler,
+        now: Callable[[], int],
+        fire: Callable[[Topic, int | None], None],
+    ) -> None:
+        """Prepare; nothing is opened before the first `begin`."""
+        self._path = path
+        self._busy_timeout = opts.busy_timeout
+        self._compiler = compiler
+        self._now = now
+        self._fire = fire
+        self._engine = create_async_engine(
+            URL.create("sqlite+aiosqlite", database=path),
+            # One transaction of ours at a time; the second is for the moment of its end.
+            pool_size=1,
+            max_overflow=1,
+            pool_timeout=opts.busy_timeout,
+            # Nothing is left to reset: a connection comes back after COMMIT or ROLLBACK only.
+            pool_reset_on_return=None,
+            connect_args={"timeout": 0},
+        )
+        event.listen(
+            self._engine.sync_engine,
+            "connect",
+            lambda dbapi, record: set_up(dbapi, record, opts.synchronous),
+        )
+
+    async def begin(self) -> SqlTxSession:
+        """Begin, waiting for the lock in the fair way.
+
+        Raises:
+            DatabaseError: the database stayed locked for `busy_timeout`, or failed.
+
+        """
+        connection: AsyncConnection | None = None
+        try:
+            connection = await self._engine.connect()
+            await connection.begin()
+            raw = await connection.get_raw_connection()
+            own: aiosqlite.Connection = raw.driver_connection  # type: ignore[assignment]
+            await self._begin_immediate(own)
+        except BaseException as error:
+            if connection is not None:
+                # Not kept: what failed here may be the connection's own fault.
+                await connection.invalidate()
+                await connection.close()
+            if isinstance(error, exc.SQLAlchemyError | sqlite3.Error):
+                if judge(error) is Fault.BUSY:
+                    raise locked(self._path, self._busy_timeout, error) from error
+                raise refused(self._path, error) from error
+            raise
+        return SqlTxSession(
+            AiosqliteDriver(own, self._compiler, self._now, self._path),
+            self._fire,
+            connection,
+            lambda: self._commit(connection),
+            lambda: self._roll_back(connection),
+        )
+
+    async def close(self) -> None:
+        """Give up every connection."""
+        await self._engine.dispose()
+
+    async def _begin_immediate(self, connection: aiosqlite.Connection) -> None:
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                await connection.execute_fetchall("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+            await asyncio.sleep(retry_pause())
+
+    async def _commit(self, connection: AsyncConnection) -> None:
+        try:
+            await connection.commit()
+        except (exc.SQLAlchemyError, sqlite3.Error) as error:
+            await connection.invalidate()
+            raise commit_failed(self._path, error) from error
+        finally:
+            await connection.close()
+
+    async def _roll_back(self, connection: AsyncConnection) -> None:
+        try:
+            await connection.rollback()
+        except (exc.SQLAlchemyError, sqlite3.Error) as error:
+            await connection.invalidate()
+            raise refused(self._path, error) from error
+        finally:
+            await connection.close()
+
+
+class AiosqliteDriver(Driver):
+    """Runs ops on the driver's connection itself: one hop to its thread for each statement.
+
+    By way of SQLAlchemy's cursor it is four, and a hop is most of a statement's time.
+    """
+
+    def __init__(
+        self,
+        connection: aiosqlite.Connection,
+        compiler: Compiler,
+        now: Callable[[], int],
+        path: str,
+    ) -> None:
+        self._connection = connection
+        self._compile = compiler
+        self._now = now
+        self._path = path
+
+    async def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:  # noqa: ARG002
+        """Run an op to its end, whatever becomes of the caller; all modes are the same."""
+        return await to_the_end(asyncio.ensure_future(self._run(op, *args)))
+
+    async def _run(self, op: Callable[..., Op[T]], *args: Any) -> T:
+        generator = op(*args)
+        now: int | None = None
+        try:
+            statement, given = next(generator)
+            while True:
+                sql, arguments, needs_now, gives_rows = self._compile(statement)
+                if needs_now:
+                    now = self._now() if now is None else now
+                    given = {**given, "now": now}
+                if gives_rows:
+                    found: Any = await self._connection.execute_fetchall(sql, arguments(given))
+                    rows: list[tuple[Any, ...]] = list(found)
+                    result = Result(rows, len(rows))
+                else:
+                    cursor = await self._connection.execute(sql, arguments(given))
+                    result = Result([], cursor.rowcount)
+                statement, given = generator.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        except AlkstoreError:
+            raise
+        except Exception as error:
+            raise refused(self._path, error) from error
