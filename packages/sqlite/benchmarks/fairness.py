@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PROCESSES = 10
 SECONDS = 8.0
+SMOKE = 0.1
+"""Below this scale nobody reads the numbers, and two processes start sooner than ten."""
 
 
 def saturation(tasks: int) -> Workload:
@@ -35,7 +37,7 @@ def saturation(tasks: int) -> Workload:
                 await create(path, "FULL")
                 starting = [
                     Child.start("saturate", path, scene.seconds(SECONDS), tasks)
-                    for _ in range(PROCESSES)
+                    for _ in range(PROCESSES if scene.scale >= SMOKE else 2)
                 ]
                 children = await asyncio.gather(*starting)
                 for child in children:
