@@ -80,6 +80,13 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         if exc is None:
-            await self._runtime.finish(self.release())
+            await self._leave()
         else:
-            await quietly(self._runtime.finish(self.release()))
+            await quietly(self._leave())
+
+    async def _leave(self) -> None:
+        # Here, not in the task that ends the release: there the holder would not be recognised.
+        self._runtime.slot.check(
+            "leaving the lock's block", "leave it after the transaction has ended"
+        )
+        await self._runtime.finish(self.release())

@@ -7,6 +7,7 @@ one primitive of `Session`, in order; `wake` is last where there is one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alkstore_core.errors import CodecError, DatabaseError, PayloadTooLarge
@@ -20,7 +21,7 @@ from alkstore_core.spi import Entry, ScheduleEntry, Topic
 from alkstore_core.values import ScheduleOpts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from alkstore_core.jobspec import JobSpec
     from alkstore_core.values import EnqueueOpts
@@ -199,7 +200,7 @@ def encode_all(payloads: Iterable[Any]) -> list[bytes]:
         DatabaseError: `payloads` is no collection of payloads, such as a single str.
 
     """
-    if isinstance(payloads, (str, bytes, dict)):
+    if isinstance(payloads, (str, bytes, dict)) or not isinstance(payloads, Iterable):
         detail = f"payloads must be a sequence of payloads, not one {type(payloads).__name__}"
         raise DatabaseError(detail) from TypeError(detail)
     encoded: list[bytes] = []

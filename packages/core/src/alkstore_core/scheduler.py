@@ -151,7 +151,11 @@ class _Runner:
     async def _take_or_renew(self) -> None:
         if self._runtime.slot.taken:
             await self._runtime.turn("run_schedules", urgent=True)
-        session = self._runtime.session()
+        # Its end is waited for, also by a cancelled runner: a lease that it took without knowing
+        # would keep every other one standing by until it lapses.
+        await self._runtime.finish(self._take(self._runtime.session()))
+
+    async def _take(self, session: Session) -> None:
         if self._token is None:
             self._token = await session.acquire(SCHEDULER_LOCK, self._owner, LEASE_S)
         elif not await session.renew(SCHEDULER_LOCK, self._token, LEASE_S):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.dialects import sqlite
 
@@ -16,6 +16,7 @@ from alkstore_core.sql.session import SqlSession
 from alkstore_core.sql.store import SqlEngine
 from alkstore_sqlite.connections import FileIdentity, connect, judge
 from alkstore_sqlite.diagnosis import diagnose
+from alkstore_sqlite.forks import Key, closed, opened, refuse_inherited
 from alkstore_sqlite.prepare import FILE
 from alkstore_sqlite.probe import TableProbe
 from alkstore_sqlite.schema import ensure_schema
@@ -50,7 +51,10 @@ class SqliteEngine(SqlEngine):
         self._opts = opts
         self._compiler = Compiler(sqlite.dialect(paramstyle="qmark"))
         self._identity: FileIdentity
-        self._writer = self._runner(self._connect_first, "BEGIN IMMEDIATE")
+        self._fork_key: Key | None = None
+        self._writer = self._runner(
+            self._connect_first, "BEGIN IMMEDIATE", merges=MERGES, gives_way=True
+        )
         self._reader = self._runner(self._connect, "BEGIN")
         self.signals: SqliteSignals = SqliteSignals(
             self.path,
@@ -75,8 +79,10 @@ class SqliteEngine(SqlEngine):
         # A connection made now would leave `-wal` and `-shm` files that stay read-only with it.
         if os.path.exists(self.path) and not os.access(self.path, os.W_OK):  # noqa: ASYNC240, PTH110
             raise DatabaseError(f"{self.path} is read-only for this process; make it writable")
+        refuse_inherited(self.path)
         try:
             await self._writer.start()
+            self._fork_key = opened(self.path)
             await self._reader.start()
             self._identity = self.signals.identity = FileIdentity.of(self.path)
         except BaseException as error:
@@ -89,12 +95,14 @@ class SqliteEngine(SqlEngine):
     async def close(self) -> None:
         """Finish accepted calls, then give up every thread and connection. Idempotent."""
         await self.signals.end()
-        await self._end_runners()
         await self._transactions.close()
+        await self._end_runners()
 
     async def _end_runners(self) -> None:
         await self._reader.close()
         await self._writer.close()
+        closed(self._fork_key)
+        self._fork_key = None
 
     async def now(self) -> int:
         """The host's time, or the injected clock's."""
@@ -136,17 +144,19 @@ class SqliteEngine(SqlEngine):
         """What an operator should know about this file."""
         return diagnose(self.path)
 
-    def _runner(self, connect: Callable[[], sqlite3.Connection], begin: str) -> Runner:
+    def _runner(
+        self, connect: Callable[[], sqlite3.Connection], begin: str, **extra: Any
+    ) -> Runner:
         return Runner(
             connect,
             self._compiler,
             self.read_clock,
             begin=begin,
-            merges=MERGES,
             check=self._check_file,
             busy_timeout=self.busy_timeout,
             judge=judge,
             describe=self.path,
+            **extra,
         )
 
     def _connect_first(self) -> sqlite3.Connection:

@@ -6,15 +6,19 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy import Connection, Dialect, Engine, event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
+from alkstore_core import DatabaseError
 from alkstore_core.sql.runner import Fault, retry_pause
 from alkstore_sqlite.connections import database_file, judge
+from alkstore_sqlite.forks import closed, opened, refuse_inherited
 from alkstore_sqlite.opts import Synchronous, check_synchronous
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -23,6 +27,9 @@ AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
 FILE = "alkstore_sqlite_file"
 """Key in `connection.info`: the file a prepared connection is on."""
 
+BEGIN = "BEGIN IMMEDIATE"
+
+_KEY = "alkstore_sqlite_key"
 _PREPARED = "alkstore_sqlite_prepared"
 
 
@@ -51,15 +58,60 @@ def prepare_engine(
         return engine
     setattr(target, _PREPARED, True)
 
-    def on_connect(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        set_up(dbapi, record, synchronous)
-
     def on_begin(connection: Connection) -> None:
         _begin_immediate(connection, busy_timeout)
 
-    event.listen(target, "connect", on_connect)
+    watch_connections(target, synchronous)
     event.listen(target, "begin", on_begin)
     return engine
+
+
+def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
+    """Set up each new connection of an engine, and never let one run on outside its transaction.
+
+    SQLite may roll a transaction back by itself (a full disk, `ON CONFLICT ROLLBACK`). Without
+    the driver's own transactions every later statement would then commit alone, and COMMIT
+    would do nothing and report success.
+    """
+
+    def on_connecting(dialect: Dialect, record: object, args: Sequence[Any], kw: object) -> None:  # noqa: ARG001
+        refuse_inherited(str(args[0]))
+
+    def on_connect(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        set_up(dbapi, record, synchronous)
+
+    def on_close(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:  # noqa: ARG001
+        closed(record.info.get(_KEY))
+
+    def on_execute(connection: Connection, cursor: object, statement: str, *rest: object) -> None:  # noqa: ARG001
+        if connection.in_transaction() and statement != BEGIN:
+            check_in_transaction(connection)
+
+    event.listen(engine, "do_connect", on_connecting)
+    event.listen(engine, "connect", on_connect)
+    event.listen(engine, "close", on_close)
+    event.listen(engine, "before_cursor_execute", on_execute)
+    event.listen(engine, "commit", check_in_transaction)
+
+
+def check_in_transaction(connection: Connection) -> None:
+    """Refuse to go on when SQLite is no longer in the transaction that SQLAlchemy is in.
+
+    Raises:
+        DatabaseError: SQLite rolled it back by itself, or somebody ended it behind its back.
+
+    """
+    driver: Any = connection.connection.driver_connection
+    if not driver.in_transaction:
+        raise no_transaction()
+
+
+def no_transaction() -> DatabaseError:
+    """What is said when a transaction has vanished."""
+    return DatabaseError(
+        "this transaction is no longer there: SQLite rolled it back after an error, or it was "
+        "ended on its connection; nothing of it was committed, begin it again"
+    )
 
 
 def set_up(dbapi: DBAPIConnection, record: ConnectionPoolEntry, synchronous: Synchronous) -> None:
@@ -69,7 +121,8 @@ def set_up(dbapi: DBAPIConnection, record: ConnectionPoolEntry, synchronous: Syn
     try:
         cursor.execute("PRAGMA busy_timeout=0")
         cursor.execute(f"PRAGMA synchronous={synchronous}")
-        record.info[FILE] = database_file(cursor)
+        file = record.info[FILE] = database_file(cursor)
+        record.info[_KEY] = opened(file)
     finally:
         cursor.close()
 
@@ -82,7 +135,7 @@ def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
     deadline = time.monotonic() + busy_timeout
     while True:
         try:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.exec_driver_sql(BEGIN)
         except exc.DBAPIError as error:
             if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
                 raise

@@ -11,7 +11,7 @@ from alkstore_core.sql.signals import CHANNELS_SINCE, READY_QUEUES, SCHEDULES_ST
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Executable
 
@@ -33,36 +33,34 @@ class TableProbe:
         self._schedules: tuple[Any, ...] | None = None
 
     def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> list[Mark]:
-        """Return what is new on `topics`."""
-        return list(self._news(connection, topics))
-
-    def _news(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> Iterator[Mark]:
+        """Return what is new on `topics`. A look that fails has seen nothing."""
         wanted: dict[TopicKind, list[str]] = {}
         for topic in topics:
             wanted.setdefault(topic.kind, []).append(topic.name)
-        for kind, names in wanted.items():
-            if kind == "channel":
-                yield from self._notified(connection, frozenset(names))
-            elif kind == "stream":
-                for name, tail in self._rows(connection, STREAM_TAILS, streams=json.dumps(names)):
-                    if tail is not None:
-                        yield Topic(kind, name), tail
-            elif kind == "queue":
-                for (name,) in self._rows(connection, READY_QUEUES, queues=json.dumps(names)):
-                    yield Topic(kind, name), None
-            elif self._schedules_changed(connection):
-                yield from ((Topic(kind, name), None) for name in names)
-
-    def _notified(self, connection: sqlite3.Connection, wanted: frozenset[str]) -> Iterator[Mark]:
-        for seq, name in self._rows(connection, CHANNELS_SINCE, after=self._last_notify):
-            self._last_notify = seq
-            if name in wanted:
-                yield Topic("channel", name), seq
-
-    def _schedules_changed(self, connection: sqlite3.Connection) -> bool:
-        before = self._schedules
-        (self._schedules,) = self._rows(connection, SCHEDULES_STATE, leadership=SCHEDULER_LOCK)
-        return self._schedules != before
+        notified: list[tuple[int, str]] = []
+        schedules = self._schedules
+        news: list[Mark] = []
+        if "channel" in wanted:
+            notified = self._rows(connection, CHANNELS_SINCE, after=self._last_notify)
+            names = frozenset(wanted["channel"])
+            news += [(Topic("channel", name), seq) for seq, name in notified if name in names]
+        if "stream" in wanted:
+            asked = json.dumps(wanted["stream"])
+            tails = self._rows(connection, STREAM_TAILS, streams=asked)
+            news += [(Topic("stream", name), tail) for name, tail in tails if tail is not None]
+        if "queue" in wanted:
+            asked = json.dumps(wanted["queue"])
+            ready = self._rows(connection, READY_QUEUES, queues=asked)
+            news += [(Topic("queue", name), None) for (name,) in ready]
+        if "schedules" in wanted:
+            (schedules,) = self._rows(connection, SCHEDULES_STATE, leadership=SCHEDULER_LOCK)
+            if schedules != self._schedules:
+                news += [(Topic("schedules", name), None) for name in wanted["schedules"]]
+        # Only now: a later question of this look may have found the database busy.
+        self._schedules = schedules
+        if notified:
+            self._last_notify = notified[-1][0]
+        return news
 
     def _rows(
         self, connection: sqlite3.Connection, statement: Executable, **given: Any

@@ -84,6 +84,12 @@ def ddl() -> Iterator[str]:
 
 
 def _is_current(connection: sqlite3.Connection, path: str) -> bool:
+    (encoding,) = connection.execute("PRAGMA encoding").fetchone()
+    if encoding != "UTF-8":
+        raise DatabaseError(
+            f"{path} is a database in {encoding}, in which payloads would not keep their "
+            "bytes; alkstore-sqlite takes files in UTF-8, SQLite's default"
+        )
     known = connection.execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (meta.name,)
     ).fetchone()

@@ -49,7 +49,7 @@ class SqliteSignals(Hub):
             past = await self._reads.run(Mode.READ, newest_mark, topic)
         except BaseException as error:
             subscription.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | RuntimeError):
                 message = f"the database file cannot be watched: {error}"
                 raise DatabaseError(message) from error
             raise

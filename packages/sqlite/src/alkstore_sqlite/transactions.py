@@ -7,7 +7,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import URL, event, exc
+from sqlalchemy import URL, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from alkstore_core.completion import to_the_end
@@ -17,7 +17,7 @@ from alkstore_core.sql.op import Driver, Mode, Op, Result
 from alkstore_core.sql.runner import Fault, retry_pause
 from alkstore_core.sql.session import SqlTxSession
 from alkstore_sqlite.connections import judge
-from alkstore_sqlite.prepare import set_up
+from alkstore_sqlite.prepare import BEGIN, no_transaction, watch_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,11 +58,7 @@ class Transactions:
             pool_reset_on_return=None,
             connect_args={"timeout": 0},
         )
-        event.listen(
-            self._engine.sync_engine,
-            "connect",
-            lambda dbapi, record: set_up(dbapi, record, opts.synchronous),
-        )
+        watch_connections(self._engine.sync_engine, opts.synchronous)
 
     async def begin(self) -> SqlTxSession:
         """Begin, waiting for the lock in the fair way.
@@ -92,7 +88,7 @@ class Transactions:
             AiosqliteDriver(own, self._compiler, self._now, self._path),
             self._fire,
             connection,
-            lambda: self._commit(connection),
+            lambda: self._commit(connection, own),
             lambda: self._roll_back(connection),
         )
 
@@ -104,7 +100,7 @@ class Transactions:
         deadline = time.monotonic() + self._busy_timeout
         while True:
             try:
-                await connection.execute_fetchall("BEGIN IMMEDIATE")
+                await connection.execute_fetchall(BEGIN)
             except sqlite3.Error as error:
                 if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
                     raise
@@ -112,8 +108,10 @@ class Transactions:
                 return
             await asyncio.sleep(retry_pause())
 
-    async def _commit(self, connection: AsyncConnection) -> None:
+    async def _commit(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
         try:
+            if not _in_transaction(own):
+                raise no_transaction()
             await connection.commit()
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
             await connection.invalidate()
@@ -154,6 +152,8 @@ class AiosqliteDriver(Driver):
         return await to_the_end(asyncio.ensure_future(self._run(op, *args)))
 
     async def _run(self, op: Callable[..., Op[T]], *args: Any) -> T:
+        if not _in_transaction(self._connection):
+            raise no_transaction()
         generator = op(*args)
         now: int | None = None
         try:
@@ -178,3 +178,11 @@ class AiosqliteDriver(Driver):
             raise
         except Exception as error:
             raise refused(self._path, error) from error
+
+
+def _in_transaction(connection: aiosqlite.Connection) -> bool:
+    try:
+        return connection.in_transaction
+    except ValueError:
+        # Closed, by whoever got hold of the transaction's connection.
+        return False

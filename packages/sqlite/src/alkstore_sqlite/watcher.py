@@ -74,6 +74,7 @@ class Watcher:
 
         Raises:
             sqlite3.Error: the file cannot be opened.
+            RuntimeError: no thread can be started.
 
         """
         self._topics = tuple(topics)
@@ -82,11 +83,11 @@ class Watcher:
             self._identity = identity
             self._ending = False
             self._ended: asyncio.Future[None] = self._loop.create_future()
-            self._thread = threading.Thread(
-                target=self._serve, name="alkstore-watcher", daemon=True
-            )
-            self._thread.start()
-        elif self._wanted.is_set():
+            thread = threading.Thread(target=self._serve, name="alkstore-watcher", daemon=True)
+            thread.start()
+            self._thread = thread
+        elif self._wanted.is_set() and not self._asked:
+            # With somebody still waiting for the first look there is none to rely on yet.
             return
         awake: asyncio.Future[None] = self._loop.create_future()
         self._asked.append(awake)
@@ -146,6 +147,7 @@ class Watcher:
                 # Not read this time: `version` is unchanged, so the next turn looks again.
                 if judge(error) is not Fault.BUSY:
                     raise
+                time.sleep(self._poll_interval)
             now = time.monotonic()
             if now >= look_again:
                 self._identity.check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alkstore_core.completion import to_the_end
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_compilers: weakref.WeakKeyDictionary[Dialect, Compiler] = weakref.WeakKeyDictionary()
+# By kind, not by engine: an application may make and drop engines as it likes.
+_compilers: dict[tuple[type[Dialect], str], Compiler] = {}
 
 
 class AsyncConnectionDriver(Driver):
@@ -61,9 +61,11 @@ def run_on(
         DatabaseError: the database refused; the driver's error is the cause.
 
     """
-    compiler = _compilers.get(connection.dialect)
+    dialect = connection.dialect
+    kind = (type(dialect), dialect.paramstyle)
+    compiler = _compilers.get(kind)
     if compiler is None:
-        compiler = _compilers[connection.dialect] = Compiler(connection.dialect)
+        compiler = _compilers[kind] = Compiler(dialect)
     time: list[int | None] = []
     generator = op(*args)
     try:

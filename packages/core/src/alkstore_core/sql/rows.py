@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alkstore_core.errors import CodecError
 from alkstore_core.headers import decode_headers
 from alkstore_core.values import (
     ConsumerPosition,
@@ -47,8 +48,15 @@ def event_from_row(row: Row) -> StreamEvent:
 
 
 def schedule_from_row(row: Row) -> Schedule:
-    """A schedule from the columns of `schedules` in their order."""
+    """A schedule from the columns of `schedules` in their order.
+
+    Raises:
+        CodecError: somebody wrote this row by hand, or a later version did.
+
+    """
     name, spec, queue, payload, priority, max_attempts, expires, headers, next_fire_at = row
+    if not isinstance(next_fire_at, int):
+        raise CodecError(f"its next_fire_at is of type {type(next_fire_at).__name__}")
     return Schedule(
         name=name,
         spec=spec,

@@ -20,9 +20,10 @@ import queue
 import random
 import threading
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from alkstore_core.errors import AlkstoreError
+from alkstore_core.errors import AlkstoreError, DatabaseError
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 
@@ -122,23 +123,26 @@ class Runner(Driver):
         now: Callable[[], int],
         *,
         begin: str,
-        merges: Mapping[Callable[..., Op[Any]], Merge],
         check: Callable[[], None],
         busy_timeout: float,
         judge: Callable[[BaseException], Fault],
         describe: str,
+        merges: Mapping[Callable[..., Op[Any]], Merge] = MappingProxyType({}),
+        gives_way: bool = False,
     ) -> None:
         """Prepare; nothing is opened before `start`.
 
         `begin` is the statement that begins a group, `check` raises when the database is no
         longer what was opened, `judge` tells what an error of the driver means, `describe`
-        names the database in errors.
+        names the database in errors. `merges` says which calls can be one op. A runner whose
+        groups hold a lock that other processes want `gives_way` after a long streak.
         """
         self._connect = connect
         self._compile = compiler
         self._now = now
         self._begin = begin
         self._merges = merges
+        self._gives_way = gives_way
         self._check = check
         self._busy_timeout = busy_timeout
         self._judge = judge
@@ -162,10 +166,14 @@ class Runner(Driver):
         started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a program that forgets to close its store must still be able to end.
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._serve, args=(started,), name="alkstore-runner", daemon=True
         )
-        self._thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise refused(self._describe, error) from error
+        self._thread = thread
         try:
             await started
         except BaseException:
@@ -173,7 +181,14 @@ class Runner(Driver):
             raise
 
     def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> asyncio.Future[T]:
-        """Queue an op; the future ends when its transaction has."""
+        """Queue an op; the future ends when its transaction has.
+
+        Raises:
+            DatabaseError: the runner is closed.
+
+        """
+        if self._thread is None:
+            raise DatabaseError(f"{self._describe} is closed")
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._gathered:
             # One hand-over per loop turn: what the other tasks of this turn add rides along.
@@ -212,14 +227,16 @@ class Runner(Driver):
             self._post(_answer, started, None)
             self._work()
             self._discard_connection()
-        self._post(_answer, self._ended, None)
+        finally:
+            self._post(_answer, self._ended, None)
 
     def _work(self) -> None:
         waiting: list[_Call] = []
         ending = False
         while not (ending and not waiting):
             ending = self._take(waiting) or ending
-            self._give_way()
+            if self._gives_way:
+                self._give_way()
             waiting = self._run_group(waiting)
             self._last_end = time.monotonic()
 
@@ -251,39 +268,47 @@ class Runner(Driver):
 
     def _run_group(self, calls: list[_Call]) -> list[_Call]:
         """Run as many calls as fit into one group; return those that did not."""
-        live = [call for call in calls if not call.future.cancelled()]
-        if not live:
-            return []
-        ended, rest = self._attempt(live)
-        self._post(_deliver, ended)
+        ended, rest = self._attempt(calls)
+        if ended:
+            self._post(_deliver, ended)
         return rest
 
     def _attempt(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
         """Run a group to its commit; return the calls that have an outcome, and the others."""
         while True:
+            # Asked again after each wait for the lock: what has not started can still be left.
+            calls = [call for call in calls if not call.future.cancelled()]
+            if not calls:
+                return [], []
             try:
-                self._start_transaction()
-                return self._execute(calls)
+                return self._execute(self._begin_transaction(), calls)
             except _BusyError as busy:
-                late = [call for call in calls if time.monotonic() >= call.deadline]
+                late = self._give_up_late(calls, busy.__cause__)
                 if late:
-                    for call in late:
-                        call.error = locked(self._describe, self._busy_timeout, busy.__cause__)
                     return late, [call for call in calls if call.error is None]
                 time.sleep(retry_pause())
             except _StatementError as error:
-                if len(calls) == 1:
-                    calls[0].error = self._translate(error.__cause__)
-                else:
-                    for call in calls:
-                        self._attempt([call])
+                self._one_by_one(calls, error.__cause__)
                 return calls, []
             except BaseException as error:  # noqa: BLE001 - every caller has to hear of it
                 for call in calls:
                     call.error = self._translate(error)
                 return calls, []
 
-    def _start_transaction(self) -> None:
+    def _give_up_late(self, calls: list[_Call], cause: BaseException | None) -> list[_Call]:
+        late = [call for call in calls if time.monotonic() >= call.deadline]
+        for call in late:
+            call.error = locked(self._describe, self._busy_timeout, cause)
+        return late
+
+    def _one_by_one(self, calls: list[_Call], cause: BaseException | None) -> None:
+        if len(calls) == 1:
+            calls[0].error = self._translate(cause)
+            return
+        for call in calls:
+            self._attempt([call])
+
+    def _begin_transaction(self) -> Connection:
         self._check()
         if self._connection is None:
             self._connection = self._connect()
@@ -291,28 +316,30 @@ class Runner(Driver):
             self._connection.execute(self._begin)
         except Exception as error:
             raise self._failure(error) from error
+        return self._connection
 
-    def _execute(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
+    def _execute(
+        self, connection: Connection, calls: list[_Call]
+    ) -> tuple[list[_Call], list[_Call]]:
         """Run calls in the open transaction and commit; return those run, and the others."""
-        connection = self._connection
-        assert connection is not None  # noqa: S101 - the transaction is open on it
         ends = time.monotonic() + GROUP_SECONDS
         ran: list[_Call] = []
         rest: list[_Call] = []
         try:
-            for calls_of_unit in self._units(calls):
+            for unit in self._units(calls):
                 if ran and time.monotonic() > ends:
-                    rest += calls_of_unit
+                    rest += unit
                 else:
-                    self._run_unit(connection, calls_of_unit)
-                    ran += calls_of_unit
+                    self._run_unit(connection, unit)
+                    ran += unit
         except Exception as error:
-            self._roll_back()
+            self._roll_back(connection)
             raise self._failure(error) from error
         try:
             connection.execute("COMMIT")
         except Exception as error:
-            self._roll_back()
+            # Nobody knows in what state it is; closing it undoes what can be undone.
+            self._discard_connection()
             raise commit_failed(self._describe, error) from error
         return ran, rest
 
@@ -364,10 +391,9 @@ class Runner(Driver):
             self._discard_connection()
         return _StatementError()
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, connection: Connection) -> None:
         """Leave no transaction behind; a connection that cannot do that is given up."""
-        connection = self._connection
-        if connection is None or not connection.in_transaction:
+        if not connection.in_transaction:
             return
         try:
             connection.execute("ROLLBACK")

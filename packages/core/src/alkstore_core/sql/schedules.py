@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, bindparam, case, delete, select, update
 
+from alkstore_core.errors import CodecError
 from alkstore_core.sql._dialect import later, upsert
 from alkstore_core.sql.rows import schedule_from_row
 from alkstore_core.sql.tables import schedules
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from alkstore_core.spi import ScheduleEntry
     from alkstore_core.sql.op import Op
     from alkstore_core.values import Schedule
+
+_log = logging.getLogger(__name__)
 
 _values: dict[str, Any] = {
     column.name: bindparam(column.name, type_=column.type) for column in schedules.c
@@ -56,8 +60,14 @@ def delete_schedule(name: str) -> Op[bool]:
 
 
 def list_schedules() -> Op[list[Schedule]]:
-    """Every schedule, by name."""
-    return [schedule_from_row(row) for row in (yield LIST_SCHEDULES, {}).rows]
+    """Every schedule, by name. One that cannot be read is told of and stops no other."""
+    found: list[Schedule] = []
+    for row in (yield LIST_SCHEDULES, {}).rows:
+        try:
+            found.append(schedule_from_row(row))
+        except CodecError as error:
+            _log.warning("schedule %r cannot be read: %s", row[0], error)
+    return found
 
 
 def advance(name: str, expected_fire_at: int, next_fire_at: int) -> Op[bool]:

@@ -281,17 +281,19 @@ class SqlTxSession(SqlSession, TxSession):
         self.connection = connection
         self._commit = commit
         self._rollback = rollback
-        self._marks: Marks = {}
+        self._woken: dict[Topic, None] = {}
         self._spent = False
 
-    def _woke(self, topic: Topic, mark: int | None) -> None:
-        self._marks[topic] = mark
+    def _woke(self, topic: Topic, mark: int | None) -> None:  # noqa: ARG002
+        # Without its mark: a savepoint that was rolled back gives its numbers out again, and a
+        # receiver that had seen them would sleep through the events that get them then.
+        self._woken[topic] = None
 
     async def commit(self) -> None:
         self._spent = True
         await self._commit()
-        for topic, mark in self._marks.items():
-            self._fire(topic, mark)
+        for topic in self._woken:
+            self._fire(topic, None)
 
     async def rollback(self) -> None:
         if not self._spent:
