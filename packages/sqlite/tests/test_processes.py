@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import random
 
 from alkstore_sqlite import SqliteStore
@@ -115,3 +116,63 @@ async def test_killed_workers_lose_no_job(path, spawn, shared_clock, integrity, 
     for child in producers + workers:
         assert await child.succeed() == []
     assert integrity() == "ok"
+
+
+async def test_no_reader_skips_an_event(path, spawn, scaled):
+    """A subscriber gets each promised event of four processes once, in ascending order."""
+    count = scaled(150, 2000)
+    publishers = [spawn("publisher.py", path, seed, count) for seed in range(PRODUCERS)]
+    for publisher in publishers:
+        await publisher.expect("ready")
+    received = []
+
+    async def receive(events) -> None:
+        async for event in events:
+            received.append(event.offset)
+
+    async with SqliteStore(path) as store, store.stream("events").subscribe("me") as events:
+        receiving = asyncio.create_task(receive(events))
+        for publisher in publishers:
+            publisher.tell("go")
+        lines = await asyncio.gather(*(publisher.succeed() for publisher in publishers))
+        made = {int(offset) for said in lines for line in said for offset in line.split()[1:]}
+        last = await store.stream("events").publish("last")
+        async with asyncio.timeout(20):
+            while not received or received[-1] != last:
+                await asyncio.sleep(0.005)
+        await events.close()
+        await receiving
+
+    assert len(made) > PRODUCERS * count
+    assert received == sorted({*made, last})
+
+
+async def test_each_boundary_fires_once_whoever_leads(path, spawn, shared_clock):
+    """Of three runners two are killed, one after the other; no boundary is lost or doubled."""
+    async with SqliteStore(path, clock=shared_clock) as store:
+        await store.schedule("tick", "@every 10s", "work", "tea")
+        runners = [spawn("scheduler.py", path, shared_clock.path) for _ in range(3)]
+        for runner in runners:
+            await runner.expect("ready")
+
+        async def fired(boundaries, within) -> bool:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    while len(await store.queue("work").jobs()) < boundaries:  # noqa: ASYNC110
+                        await asyncio.sleep(0.005)
+                    return True
+            return False
+
+        for step in range(1, 25):
+            if step in {6, 14}:
+                runners.pop(0).kill()
+            shared_clock.advance(10)
+            # After a kill nothing fires until the leader's lease has lapsed.
+            await fired(step, within=0.3)
+        assert await fired(24, within=20)
+        runners[0].hang_up()
+        assert await runners[0].succeed() == []
+
+        jobs = await store.queue("work").jobs()
+        assert len(jobs) == 24
+        assert await store.locks() == []

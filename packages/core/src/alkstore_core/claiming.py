@@ -37,6 +37,9 @@ async def claim(
         elif answer.exception() is None:
             runtime.spawn(_give_back(runtime, queue, answer.result()))
         raise
+    finally:
+        # It holds the error whose traceback holds this frame and the callers' frames.
+        del answer
 
 
 async def _claim(

@@ -20,11 +20,16 @@ async def to_the_end(task: asyncio.Task[T]) -> T:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancellation = error
-    if cancellation is None:
-        return task.result()
-    if not task.cancelled():
-        task.exception()  # Seen, so that nothing is logged as never retrieved.
-    raise cancellation
+    # An error's traceback holds this frame: were the frame to hold the error as well, all the
+    # callers' frames with their transactions would live until the collector runs.
+    try:
+        if cancellation is None:
+            return task.result()
+        if not task.cancelled():
+            task.exception()  # Seen, so that nothing is logged as never retrieved.
+        raise cancellation
+    finally:
+        del task, cancellation
 
 
 class Closable(Protocol):

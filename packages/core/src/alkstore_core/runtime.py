@@ -177,7 +177,7 @@ class Runtime:
         if self._state == "forked":
             return DatabaseError(
                 "this store was opened before the process forked; its connections are the "
-                "parent's: open a store of your own in the child"
+                "parent's: start processes by spawn or exec and open a store there"
             )
         if self._state == "new":
             return Closed("the store is not open: use `async with store` or call open() first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 import weakref
 from collections import deque
@@ -27,9 +28,16 @@ class Lease:
         self.name: str = task.get_name()
         self.since: float = time.monotonic()
 
-    def held_by(self, task: asyncio.Task[Any]) -> bool:
-        """Whether `task` took this turn and still has it."""
-        return self._task is not None and self._task() is task
+    @property
+    def mine(self) -> bool:
+        """Whether the running task took this turn and still has it."""
+        return self._task is not None and self._task() is asyncio.current_task()
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the task that took it has ended: then its handle may be lost as well."""
+        task = None if self._task is None else self._task()
+        return task is None or task.done()
 
     def abandon(self) -> None:
         """The handle is lost, its end only a matter of time: the task waits like others now.
@@ -44,12 +52,15 @@ class Lease:
 
 
 class _Ticket:
-    """A place in the queue: of one transaction, or of auto-commit writes that came together."""
+    """A place in the queue: of one transaction, or of auto-commit writes that came together.
+
+    The task is held weakly: a refusal's traceback keeps the frames that hold tickets.
+    """
 
     __slots__ = ("task", "waiters")
 
     def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self.task = task
+        self.task = None if task is None else weakref.ref(task)
         self.waiters: list[_Waiter] = []
 
 
@@ -73,18 +84,17 @@ class WriterSlot:
             DatabaseError: this task already holds one, or nobody let go within the timeout.
 
         """
-        task = _running_task()
-        self._refuse_holder(task, "begin one transaction at a time, or begin it in another task")
+        self._refuse_holder("begin one transaction at a time, or begin it in another task")
         if not self.taken:
-            self._hold(task)
+            self._hold(_running_task())
         else:
-            ticket = _Ticket(task)
+            ticket = _Ticket(_running_task())
             self._queue.append(ticket)
             try:
                 await self._wait(ticket)
             except BaseException:
                 # The turn may have come in the very moment in which the wait was cancelled.
-                if self._holder is not None and self._holder.held_by(task):
+                if self._holder is not None and self._holder.mine:
                     self._holder.release()
                 raise
         lease = self._holder
@@ -117,7 +127,7 @@ class WriterSlot:
             DatabaseError: this task's own open transaction is in the way.
 
         """
-        self._refuse_holder(_running_task(), f"{call} would wait for it for ever; {instead}")
+        self._refuse_holder(f"{call} would wait for it for ever; {instead}")
 
     def release(self, lease: Lease) -> None:
         """Give the turn to whoever waits longest, if `lease` has it."""
@@ -126,8 +136,9 @@ class WriterSlot:
         self._holder = None
         while self._queue and self._holder is None:
             ticket = self._queue.popleft()
-            if ticket.task is not None:
-                self._hold(ticket.task)
+            task = None if ticket.task is None else ticket.task()
+            if task is not None:
+                self._hold(task)
             for waiter in ticket.waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -138,6 +149,10 @@ class WriterSlot:
         self.taken = True
 
     async def _wait(self, ticket: _Ticket) -> None:
+        if self._holder is not None and self._holder.orphaned:
+            # Its handle may be lost in a cycle of frames, an error and its traceback. Then only
+            # the collector ends it, and that may take minutes to come by itself.
+            gc.collect()
         loop = asyncio.get_running_loop()
         waiter: _Waiter = loop.create_future()
         ticket.waiters.append(waiter)
@@ -149,6 +164,8 @@ class WriterSlot:
             ticket.waiters.remove(waiter)
             if not ticket.waiters and ticket in self._queue:
                 self._queue.remove(ticket)
+            # It holds the error whose traceback holds this frame.
+            del waiter
 
     def _expire(self, waiter: _Waiter) -> None:
         holder = self._holder
@@ -162,8 +179,10 @@ class WriterSlot:
             )
         )
 
-    def _refuse_holder(self, task: asyncio.Task[Any], advice: str) -> None:
-        if self._holder is not None and self._holder.held_by(task):
+    def _refuse_holder(self, advice: str) -> None:
+        # No frame of a refusal may hold the task: task, error and frame would be a cycle, and
+        # with it the caller's handle would outlive the task until the collector runs.
+        if self._holder is not None and self._holder.mine:
             raise DatabaseError(
                 f"this task holds an open transaction and this store has one writer: {advice}"
             )

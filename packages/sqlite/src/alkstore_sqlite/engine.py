@@ -45,7 +45,7 @@ class SqliteEngine(SqlEngine):
         """Prepare; the path is a plain path, whatever it looks like."""
         # Absolute, it can be neither a `file:` URI nor `:memory:`. Not resolved: a symbolic
         # link may be given another target on purpose, while the store is closed.
-        self.path = os.path.abspath(path)  # noqa: PTH100
+        self.path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100
         self.busy_timeout = opts.busy_timeout
         self.clock = clock
         self._opts = opts
@@ -66,7 +66,7 @@ class SqliteEngine(SqlEngine):
         # Reads have a connection of their own, so that they never wait for a writer.
         self.auto = SqlSession(self._writer, self.signals.fire, self._reader)
         self._transactions = Transactions(
-            self.path, opts, self._compiler, self.read_clock, self.signals.fire
+            self.path, opts, self._compiler, self.read_clock, self.signals.fire, self._check_file
         )
 
     async def open(self) -> None:

@@ -48,6 +48,19 @@ def closed(key: Key | None) -> None:
         _open[key] -= 1
 
 
+def check_unchanged(path: str, key: Key | None) -> None:
+    """Refuse a commit to a file that the path no longer names: nobody would ever see it.
+
+    Raises:
+        DatabaseError: it was deleted or replaced since `opened`.
+
+    """
+    if key is not None and _key(path) != key:
+        raise DatabaseError(
+            f"{path} was deleted or replaced during the transaction; nothing was committed"
+        )
+
+
 def _key(path: str) -> Key | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - no Path is made for a mere look

@@ -13,7 +13,7 @@ from sqlalchemy.util import await_only
 from alkstore_core import DatabaseError
 from alkstore_core.sql.runner import Fault, retry_pause
 from alkstore_sqlite.connections import database_file, judge
-from alkstore_sqlite.forks import closed, opened, refuse_inherited
+from alkstore_sqlite.forks import check_unchanged, closed, opened, refuse_inherited
 from alkstore_sqlite.opts import Synchronous, check_synchronous
 
 if TYPE_CHECKING:
@@ -87,11 +87,15 @@ def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
         if connection.in_transaction() and statement != BEGIN:
             check_in_transaction(connection)
 
+    def on_commit(connection: Connection) -> None:
+        check_in_transaction(connection)
+        check_unchanged(connection.info.get(FILE, ""), connection.info.get(_KEY))
+
     event.listen(engine, "do_connect", on_connecting)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "close", on_close)
     event.listen(engine, "before_cursor_execute", on_execute)
-    event.listen(engine, "commit", check_in_transaction)
+    event.listen(engine, "commit", on_commit)
 
 
 def check_in_transaction(connection: Connection) -> None:

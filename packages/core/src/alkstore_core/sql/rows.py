@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from alkstore_core.errors import CodecError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     Row = Sequence[Any]
 
+_log = logging.getLogger(__name__)
+
 _STATES = {
     "ready": JobState.PENDING,
     "delayed": JobState.PENDING,
@@ -35,7 +38,9 @@ def job_from_row(row: Row) -> Job:
     """A job from the columns of `jobs` in their order, and `died_at`."""
     id_, queue, payload, headers, state, *rest = row
     if headers is not None:
-        headers = decode_headers(headers)
+        headers = _headers(headers, "job", id_)
+    if payload.__class__ is not bytes:
+        payload = _bytes(payload)
     return new_job(id_, queue, payload, headers, _STATES[state], *rest)
 
 
@@ -43,8 +48,24 @@ def event_from_row(row: Row) -> StreamEvent:
     """An event from the columns of `events` in their order."""
     offset, stream, key, payload, headers, created_at = row
     if headers is not None:
-        headers = decode_headers(headers)
+        headers = _headers(headers, "event", offset)
+    if payload.__class__ is not bytes:
+        payload = _bytes(payload)
     return new_event(offset, stream, key, payload, headers, created_at)
+
+
+def _headers(text: Any, what: str, key: object) -> dict[str, str] | None:
+    """Stored headers; metadata that somebody damaged must not keep the work from being done."""
+    try:
+        return decode_headers(text)
+    except CodecError as error:
+        _log.warning("the headers of %s %r are left out: %s", what, key, error)
+        return None
+
+
+def _bytes(payload: Any) -> bytes:
+    """A payload that somebody wrote by hand, as text or a number."""
+    return str(payload).encode(errors="surrogateescape")
 
 
 def schedule_from_row(row: Row) -> Schedule:
@@ -65,7 +86,7 @@ def schedule_from_row(row: Row) -> Schedule:
         priority=priority,
         max_attempts=max_attempts,
         expires=expires,
-        headers=decode_headers(headers),
+        headers=None if headers is None else _headers(headers, "schedule", name),
         next_fire_at=next_fire_at,
     )
 
