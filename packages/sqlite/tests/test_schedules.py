@@ -67,8 +67,9 @@ async def test_two_processes_fire_each_boundary_once(path, spawn, shared_clock):
             await child.expect("running")
 
         async def settled() -> bool:
-            handled.extend([handle for handle in await store.queue("q").claim_batch("me", 100)])
-            await store.queue("q").ack_batch(handled[-100:], "me")
+            handles = await store.queue("q").claim_batch("me", 100)
+            handled.extend(handles)
+            await store.queue("q").ack_batch(handles, "me")
             [schedule] = await store.schedules()
             return schedule.next_fire_at > shared_clock.now()
 
@@ -130,6 +131,7 @@ async def test_a_released_leadership_of_another_process_wakes_a_standby(
     """A standby leads as soon as another process stops leading; no time has to pass."""
     other = await starter(spawn, path, 1_000_000)
     other.tell("run")
+    await other.expect("running")
     await until(functools.partial(_leads, store, other))
     run()
     await asleep(clock, 1_000_060)
@@ -177,7 +179,7 @@ def _counted(calls, name, method):
     "damage",
     [
         "headers = 'no json'",
-        'headers = \'{"a": 1}\'',
+        "headers = '{\"a\": 1}'",
         "headers = '[]'",
         "next_fire_at = 'soon'",
         "spec = '* * * * *'",
