@@ -2,6 +2,8 @@
 
 import random
 
+from collections import defaultdict
+
 import pytest
 from sqlalchemy.dialects import sqlite
 
@@ -80,7 +82,7 @@ compiler = Compiler(sqlite.dialect())
 
 def plan(db, statement):
     """How SQLite will run a statement: its steps on our tables, and every sort."""
-    sql = compiler(statement).sql
+    sql = compiler.request(statement, defaultdict(type(None))).sql
     steps = db.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))
     # Which partial index counts as covering depends on SQLite's version.
     return {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from alkstore_core import DatabaseError
-from alkstore_core.sql.runner import Fault, retry_pause
+from alkstore_core.sql.dbapi import Fault, retry_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +50,32 @@ def judge(error: BaseException | None) -> Fault:
     return Fault.STATEMENT
 
 
+class Patience:
+    """How long to ask for a busy database again, and after which pauses.
+
+    Random ones: SQLite's own busy handler lets whoever is late be late again.
+    """
+
+    def __init__(self, busy_timeout: float) -> None:
+        """Start now, for `busy_timeout` seconds."""
+        self._deadline = time.monotonic() + busy_timeout
+
+    def after(self, error: Exception) -> float:
+        """Seconds to wait before the next try; raises `error` when there is to be none."""
+        if judge(error) is not Fault.BUSY or time.monotonic() >= self._deadline:
+            raise error
+        return retry_pause()
+
+
 def patiently(action: Callable[[], T], busy_timeout: float) -> T:
     """Do something again while the database is busy, for at most `busy_timeout` seconds."""
-    deadline = time.monotonic() + busy_timeout
+    patience = Patience(busy_timeout)
     while True:
         try:
             return action()
         except sqlite3.Error as error:
-            if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
-                raise
-        time.sleep(retry_pause())
+            pause = patience.after(error)
+        time.sleep(pause)
 
 
 @attrs.frozen

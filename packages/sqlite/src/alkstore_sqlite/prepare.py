@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
 from alkstore_core import DatabaseError
-from alkstore_core.sql.runner import Fault, retry_pause
-from alkstore_sqlite.connections import database_file, judge
+from alkstore_sqlite.connections import Patience, database_file
 from alkstore_sqlite.forks import check_unchanged, closed, opened, refuse_inherited
 from alkstore_sqlite.opts import Synchronous, check_synchronous
 
@@ -136,16 +135,15 @@ def _sync_engine(engine: Engine | AsyncEngine) -> Engine:
 
 
 def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
-    deadline = time.monotonic() + busy_timeout
+    patience = Patience(busy_timeout)
     while True:
         try:
             connection.exec_driver_sql(BEGIN)
         except exc.DBAPIError as error:
-            if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
-                raise
+            pause = patience.after(error)
         else:
             return
         if connection.dialect.is_async:
-            await_only(asyncio.sleep(retry_pause()))
+            await_only(asyncio.sleep(pause))
         else:
-            time.sleep(retry_pause())
+            time.sleep(pause)

@@ -28,7 +28,7 @@ class TableProbe:
     """
 
     def __init__(self, compiler: Compiler) -> None:
-        self._compile = compiler
+        self._compiler = compiler
         self._last_notify = 0
         self._schedules: tuple[Any, ...] | None = None
 
@@ -65,5 +65,5 @@ class TableProbe:
     def _rows(
         self, connection: sqlite3.Connection, statement: Executable, **given: Any
     ) -> list[Any]:
-        sql, arguments, _, _ = self._compile(statement)
-        return connection.execute(sql, arguments(given)).fetchall()
+        request = self._compiler.request(statement, given)
+        return connection.execute(request.sql, request.arguments).fetchall()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import URL, exc
@@ -12,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from alkstore_core.completion import to_the_end
 from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
-from alkstore_core.sql.runner import Fault, retry_pause
 from alkstore_core.sql.session import SqlTxSession
-from alkstore_sqlite.connections import judge
+from alkstore_sqlite.connections import Patience, judge
 from alkstore_sqlite.prepare import BEGIN, no_transaction, watch_connections
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import aiosqlite
 
     from alkstore_core.spi import Topic
-    from alkstore_core.sql.compile import Compiler
+    from alkstore_core.sql.compile import Compiler, Request
     from alkstore_sqlite.opts import SqliteOpts
 
 T = TypeVar("T")
@@ -102,16 +101,15 @@ class Transactions:
         await self._engine.dispose()
 
     async def _begin_immediate(self, connection: aiosqlite.Connection) -> None:
-        deadline = time.monotonic() + self._busy_timeout
+        patience = Patience(self._busy_timeout)
         while True:
             try:
                 await connection.execute_fetchall(BEGIN)
             except sqlite3.Error as error:
-                if judge(error) is not Fault.BUSY or time.monotonic() >= deadline:
-                    raise
+                pause = patience.after(error)
             else:
                 return
-            await asyncio.sleep(retry_pause())
+            await asyncio.sleep(pause)
 
     async def _commit(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
         try:
@@ -149,7 +147,7 @@ class AiosqliteDriver(Driver):
         path: str,
     ) -> None:
         self._connection = connection
-        self._compile = compiler
+        self._compiler = compiler
         self._now = now
         self._path = path
 
@@ -160,23 +158,11 @@ class AiosqliteDriver(Driver):
     async def _run(self, op: Callable[..., Op[T]], *args: Any) -> T:
         if not _in_transaction(self._connection):
             raise no_transaction()
-        generator = op(*args)
-        now: int | None = None
+        steps = self._compiler.requests(op, args, self._now)
         try:
-            statement, given = next(generator)
+            request = next(steps)
             while True:
-                sql, arguments, needs_now, gives_rows = self._compile(statement)
-                if needs_now:
-                    now = self._now() if now is None else now
-                    given = {**given, "now": now}
-                if gives_rows:
-                    found: Any = await self._connection.execute_fetchall(sql, arguments(given))
-                    rows: list[tuple[Any, ...]] = list(found)
-                    result = Result(rows, len(rows))
-                else:
-                    cursor = await self._connection.execute(sql, arguments(given))
-                    result = Result([], cursor.rowcount)
-                statement, given = generator.send(result)
+                request = steps.send(await self._execute(request))
         except StopIteration as stop:
             value: T = stop.value
             return value
@@ -184,6 +170,14 @@ class AiosqliteDriver(Driver):
             raise
         except Exception as error:
             raise refused(self._path, error) from error
+
+    async def _execute(self, request: Request) -> Result:
+        sql, arguments, gives_rows = request
+        if gives_rows:
+            rows: Any = await self._connection.execute_fetchall(sql, arguments)
+            return Result(rows, len(rows))
+        cursor = await self._connection.execute(sql, arguments)
+        return Result([], cursor.rowcount)
 
 
 def _in_transaction(connection: aiosqlite.Connection) -> bool:

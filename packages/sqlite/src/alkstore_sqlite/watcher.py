@@ -17,7 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from alkstore_core.sql.runner import Fault
+from alkstore_core.sql.dbapi import Fault
 from alkstore_sqlite.connections import judge, open_plain, patiently
 
 if TYPE_CHECKING:

@@ -1,70 +1,99 @@
-"""Core statements to SQL text, once per statement and dialect.
+"""Core statements to SQL text, once per statement and dialect, and ops driven by that text.
 
-For drivers that run DBAPI connections without SQLAlchemy. Bind and result processors are not
-applied: the tables use types whose Python values the drivers take and give as they are.
+For drivers that run DBAPI connections without SQLAlchemy's own execution. Bind and result
+processors are not applied: the tables use types whose Python values the drivers take and give
+as they are.
 """
 
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sqlalchemy import Dialect, Executable
 
+    from alkstore_core.sql.op import Op, Result
 
-class Compiled(NamedTuple):
-    """SQL text with positional parameters, and how to put named ones into their places."""
+T = TypeVar("T")
 
+
+class Request(NamedTuple):
+    """What a DBAPI cursor is to execute next."""
+
+    sql: str
+    arguments: Sequence[Any]
+    gives_rows: bool
+
+
+class _Compiled(NamedTuple):
     sql: str
     arguments: Callable[[Mapping[str, Any]], Sequence[Any]]
     needs_now: bool
     gives_rows: bool
 
 
-def _nothing(_: Mapping[str, Any]) -> Sequence[Any]:
-    return ()
-
-
 class Compiler:
     """Compiles for one dialect, which has to be of a positional parameter style."""
 
     def __init__(self, dialect: Dialect) -> None:
+        if not dialect.positional:
+            raise TypeError(f"{dialect.paramstyle} parameters have names, not positions")
         self._dialect = dialect
-        self._done: dict[Executable, Compiled] = {}
+        self._done: dict[Executable, _Compiled] = {}
 
-    def __call__(self, statement: Executable) -> Compiled:
-        """Return the compiled statement; module-level statements compile once."""
+    def request(self, statement: Executable, given: Mapping[str, Any]) -> Request:
+        """A statement with its parameters, the time among them when it needs that."""
+        sql, arguments, _, gives_rows = self._compiled(statement)
+        return Request(sql, arguments(given), gives_rows)
+
+    def requests(
+        self, op: Callable[..., Op[T]], args: Sequence[Any], now: Callable[[], int | None]
+    ) -> Generator[Request, Result, T]:
+        """An op as SQL text. The time is read once, when the op first needs it."""
+        generator = op(*args)
+        time: list[int | None] = []
+        try:
+            statement, given = next(generator)
+            while True:
+                sql, arguments, needs_now, gives_rows = self._compiled(statement)
+                if needs_now:
+                    if not time:
+                        time.append(now())
+                    given = {**given, "now": time[0]}
+                result = yield Request(sql, arguments(given), gives_rows)
+                statement, given = generator.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    def _compiled(self, statement: Executable) -> _Compiled:
         done = self._done.get(statement)
         if done is None:
             done = self._done[statement] = self._compile(statement)
         return done
 
-    def _compile(self, statement: Executable) -> Compiled:
-        compiled = statement.compile(  # type: ignore[attr-defined]
-            dialect=self._dialect, compile_kwargs={"render_postcompile": True}
-        )
-        names: tuple[str, ...] = tuple(compiled.positiontup or ())
-        constants = {name: value for name, value in compiled.params.items() if value is not None}
-        needs_now = "now" in names
+    def _compile(self, statement: Executable) -> _Compiled:
+        compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
+        names: tuple[str, ...] = tuple(compiled.positiontup)
         gives_rows = statement.is_select or bool(compiled.effective_returning)
-        if not names:
-            return Compiled(compiled.string, _nothing, needs_now, gives_rows)
-        if constants:
-            pick = _picker(names)
-            return Compiled(
-                compiled.string,
-                lambda given: pick({**constants, **given}),
-                needs_now,
-                gives_rows,
-            )
-        return Compiled(compiled.string, _picker(names), needs_now, gives_rows)
+        return _Compiled(compiled.string, _picker(names), "now" in names, gives_rows)
+
+
+def drive(steps: Generator[Request, Result, T], execute: Callable[[Request], Result]) -> T:
+    """Execute an op's requests one after the other, blocking; return the op's value."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(execute(request))
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-    if len(names) == 1:
-        (name,) = names
-        return lambda given: (given[name],)
-    return itemgetter(*names)
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda given: tuple(given[name] for name in names)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from alkstore_core.completion import to_the_end
 from alkstore_core.errors import AlkstoreError
-from alkstore_core.sql.compile import Compiler
+from alkstore_core.sql.compile import Compiler, Request, drive
 from alkstore_core.sql.faults import refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 
@@ -66,24 +66,16 @@ def run_on(
     compiler = _compilers.get(kind)
     if compiler is None:
         compiler = _compilers[kind] = Compiler(dialect)
-    time: list[int | None] = []
-    generator = op(*args)
+
+    def execute(request: Request) -> Result:
+        # As text: passed as parameters of a Core statement, names of columns would be taken for
+        # values to insert or update.
+        cursor = connection.exec_driver_sql(request.sql, tuple(request.arguments))
+        rows = [tuple(row) for row in cursor] if request.gives_rows else []
+        return Result(rows, cursor.rowcount)
+
     try:
-        statement, given = next(generator)
-        while True:
-            sql, arguments, needs_now, _ = compiler(statement)
-            if needs_now:
-                if not time:
-                    time.append(now())
-                given = {**given, "now": time[0]}
-            # As text: passed as parameters of a Core statement, names of columns would be
-            # taken for values to insert or update.
-            cursor = connection.exec_driver_sql(sql, tuple(arguments(given)))
-            rows = [tuple(row) for row in cursor] if cursor.returns_rows else []
-            statement, given = generator.send(Result(rows, cursor.rowcount))
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
+        return drive(compiler.requests(op, args, now), execute)
     except AlkstoreError:
         raise
     except Exception as error:

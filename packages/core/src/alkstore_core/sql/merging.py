@@ -8,6 +8,7 @@ callers' ops run one by one, so an error still finds the caller it belongs to.
 from __future__ import annotations
 
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alkstore_core.sql import queues, streams
@@ -47,11 +48,6 @@ def _insert_jobs(calls: Sequence[tuple[str, Sequence[bytes], JobSpec]]) -> Op[li
     return [list(islice(ids, len(call[1]))) for call in calls]
 
 
-def _append_key(arguments: Arguments) -> Hashable:
-    key: str = arguments[0]
-    return key
-
-
 def _append(calls: Sequence[tuple[str, Sequence[Entry]]]) -> Op[list[list[int]]]:
     entries = list(chain.from_iterable(call[1] for call in calls))
     offsets = iter((yield from streams.append(calls[0][0], entries)))
@@ -59,11 +55,6 @@ def _append(calls: Sequence[tuple[str, Sequence[Entry]]]) -> Op[list[list[int]]]
 
 
 ACK_EACH = queues.ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
-
-
-def _ack_key(arguments: Arguments) -> Hashable:
-    key: str = arguments[0]
-    return key
 
 
 def _ack(calls: Sequence[tuple[str, Sequence[Claim]]]) -> Op[list[int]]:
@@ -80,6 +71,6 @@ def _ack(calls: Sequence[tuple[str, Sequence[Claim]]]) -> Op[list[int]]:
 
 MERGES: Mapping[Callable[..., Op[Any]], Merge] = {
     queues.insert_jobs: Merge(_insert_key, _insert_jobs),
-    queues.ack: Merge(_ack_key, _ack),
-    streams.append: Merge(_append_key, _append),
+    queues.ack: Merge(itemgetter(0), _ack),
+    streams.append: Merge(itemgetter(0), _append),
 }

@@ -15,22 +15,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import queue
-import random
 import threading
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from alkstore_core.errors import AlkstoreError, DatabaseError
+from alkstore_core.sql.compile import drive
+from alkstore_core.sql.dbapi import RETRY_SECONDS, Fault, retry_pause
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from alkstore_core.sql.compile import Compiler
+    from alkstore_core.sql.compile import Compiler, Request
+    from alkstore_core.sql.dbapi import Connection
     from alkstore_core.sql.merging import Merge
 
 T = TypeVar("T")
@@ -40,47 +41,6 @@ GROUP_SECONDS = 0.02
 
 STREAK_SECONDS = 0.05
 """After so much back-to-back work the runner gives way to other processes."""
-
-RETRY_SECONDS = (0.0005, 0.003)
-"""How long to sleep before asking for a busy database again, drawn uniformly."""
-
-
-def retry_pause() -> float:
-    """Seconds until the next try for the lock; random, so that no process is always late."""
-    return random.uniform(*RETRY_SECONDS)  # noqa: S311 - spreads load, guards nothing
-
-
-class Fault(enum.Enum):
-    """What an error of the driver means for the connection it came from."""
-
-    BUSY = "busy"
-    """Somebody else holds the lock: wait and try again."""
-
-    STATEMENT = "statement"
-    """This statement is refused; the connection is as good as before."""
-
-    CONNECTION = "connection"
-    """The disk, the file or the connection fails: the next call makes a new one."""
-
-
-class Cursor(Protocol):
-    """The part of a DBAPI cursor the runner uses."""
-
-    @property
-    def rowcount(self) -> int: ...  # noqa: D102 - DBAPI
-
-    def fetchall(self) -> list[Any]: ...  # noqa: D102 - DBAPI
-
-
-class Connection(Protocol):
-    """The part of a blocking DBAPI connection the runner uses; it is in autocommit mode."""
-
-    @property
-    def in_transaction(self) -> bool: ...  # noqa: D102 - DBAPI
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...  # noqa: D102 - DBAPI
-
-    def close(self) -> None: ...  # noqa: D102 - DBAPI
 
 
 class _Call:
@@ -138,7 +98,7 @@ class Runner(Driver):
         groups hold a lock that other processes want `gives_way` after a long streak.
         """
         self._connect = connect
-        self._compile = compiler
+        self._compiler = compiler
         self._now = now
         self._begin = begin
         self._merges = merges
@@ -364,23 +324,12 @@ class Runner(Driver):
         for call, value in zip(calls, values, strict=True):
             call.value = value
 
-    def _run_op(self, connection: Connection, op: Callable[..., Op[T]], args: Iterable[Any]) -> T:
-        generator = op(*args)
-        now: int | None = None
-        try:
-            statement, given = next(generator)
-            while True:
-                sql, arguments, needs_now, _ = self._compile(statement)
-                if needs_now:
-                    if now is None:
-                        now = self._now()
-                    given = {**given, "now": now}
-                cursor = connection.execute(sql, arguments(given))
-                rows = cursor.fetchall()
-                statement, given = generator.send(Result(rows, cursor.rowcount))
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
+    def _run_op(self, connection: Connection, op: Callable[..., Op[T]], args: Sequence[Any]) -> T:
+        def execute(request: Request) -> Result:
+            cursor = connection.execute(request.sql, request.arguments)
+            return Result(cursor.fetchall(), cursor.rowcount)
+
+        return drive(self._compiler.requests(op, args, self._now), execute)
 
     def _failure(self, error: Exception) -> Exception:
         """Nothing was done; give up a connection that would go on failing."""
