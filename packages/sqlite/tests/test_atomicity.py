@@ -94,13 +94,13 @@ async def test_a_commit_shows_all_five_to_another_process(way, ways, store, path
     """All five are there after the commit, none is before, and the commit is what wakes."""
 
     async def inside(_owner) -> bool:
-        assert await witness.glance() == []
+        assert [] == await witness.glance()
         return True
 
     await ways.WAYS[way](store, path, inside)
     await witness.woken()
 
-    assert await witness.traces() == ALL
+    assert ALL == await witness.traces()
 
 
 @pytest.mark.parametrize("way", HANDLES + JOINED)
@@ -113,7 +113,7 @@ async def test_a_rollback_leaves_none_of_the_five(way, ways, store, path, witnes
 
     await ways.WAYS[way](store, path, inside)
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("way", HANDLES + BLOCKS + JOINED)
@@ -126,8 +126,8 @@ async def test_an_exception_leaves_none_of_the_five(way, ways, store, path, witn
     how = await ended(ways.WAYS[way](store, path, inside))
     gc.collect()  # the error, its traceback and the frames in it refer to each other
 
-    assert how == "ZeroDivisionError"
-    assert await witness.traces() == NOTHING
+    assert "ZeroDivisionError" == how
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("way", ["begin_tx", *JOINED])
@@ -140,7 +140,7 @@ async def test_a_dropped_handle_leaves_none_of_the_five(way, ways, store, path, 
     await ways.WAYS[way](store, path, inside)
     gc.collect()
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("way", HANDLES + BLOCKS + JOINED)
@@ -155,8 +155,8 @@ async def test_a_cancellation_leaves_none_of_the_five(way, ways, store, path, wi
     how = await ended(ways.WAYS[way](store, path, inside), reached)
     gc.collect()
 
-    assert how == "CancelledError"
-    assert await witness.traces() == NOTHING
+    assert "CancelledError" == how
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("way", HANDLES + BLOCKS + JOINED)
@@ -166,14 +166,14 @@ async def test_a_kill_before_the_commit_leaves_none_of_the_five(way, store, path
     await child.expect("written")
     child.kill()
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 async def test_with_tx_returns_what_its_function_returns(store):
     """The function's value is the call's value, once everything is committed."""
     job_id = await store.with_tx(lambda tx: tx.enqueue_tx("mail", "tea"))
 
-    assert (await store.queue("mail").get_job(job_id)).payload == b'"tea"'
+    assert b'"tea"' == (await store.queue("mail").get_job(job_id)).payload
 
 
 @pytest.mark.parametrize("kind", JOINED)
@@ -187,7 +187,7 @@ async def test_a_released_savepoint_goes_with_the_outer_rollback(kind, ways, sto
         await ways.settled(savepoint.commit())
         await ways.settled(owner.rollback())
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("kind", JOINED)
@@ -205,7 +205,7 @@ async def test_a_rolled_back_savepoint_takes_only_its_own_writes(kind, ways, sto
         await ways.settled(owner.commit())
     await witness.woken()
 
-    assert await witness.traces() == ALL
+    assert ALL == await witness.traces()
 
 
 @pytest.mark.parametrize("kind", JOINED)
@@ -217,7 +217,7 @@ async def test_a_joined_transaction_may_begin_by_itself(kind, ways, store, path,
         await ways.settled(owner.commit())
     await witness.woken()
 
-    assert await witness.traces() == ALL
+    assert ALL == await witness.traces()
 
 
 @pytest.mark.parametrize("kind", JOINED)
@@ -237,10 +237,10 @@ async def test_a_joined_transaction_reads_its_own_writes(kind, ways, store, path
         outside = await store.queue("mail").get_job(job_id)
         await ways.settled(owner.rollback())
 
-    assert job.payload == b'"tea"'
-    assert [(event.key, event.payload) for event in events] == [("tea", b"1")]
-    assert offset == 7
-    assert unread == []
+    assert b'"tea"' == job.payload
+    assert [("tea", b"1")] == [(event.key, event.payload) for event in events]
+    assert 7 == offset
+    assert [] == unread
     assert outside is None
 
 
@@ -269,7 +269,7 @@ async def test_an_unprepared_engine_is_refused(kind, ways, store, path, witness)
             await join_and_write(owner)
         await ways.settled(owner.commit())
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 @pytest.mark.parametrize("kind", JOINED)
@@ -289,7 +289,7 @@ async def test_a_transaction_on_another_file_is_refused(kind, ways, store, path,
         await ways.settled(owner.commit())
 
     async with SqliteStore(other) as elsewhere:
-        assert await elsewhere.queue("mail").jobs() == []
+        assert [] == await elsewhere.queue("mail").jobs()
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
@@ -309,7 +309,7 @@ async def test_an_ended_transaction_carries_nothing(kind, ending, ways, store, p
             await ways.settled(tx.enqueue_tx("mail", "tea"))
         await ways.settled(owner.commit())
 
-    assert await witness.traces() == NOTHING
+    assert NOTHING == await witness.traces()
 
 
 async def test_a_file_is_the_same_under_another_name(ways, store, path, monkeypatch):
@@ -322,7 +322,7 @@ async def test_a_file_is_the_same_under_another_name(ways, store, path, monkeypa
             await store.join(owner).enqueue_tx("mail", name)
             await owner.commit()
 
-    assert [job.payload for job in await store.queue("mail").jobs()] == [
+    assert [
         b'"app.db"',
         b'"link.db"',
-    ]
+    ] == [job.payload for job in await store.queue("mail").jobs()]

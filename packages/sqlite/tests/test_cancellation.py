@@ -74,10 +74,10 @@ async def test_a_cancelled_claim_gives_its_jobs_back(store, form):
     await given_back(store, queue)
 
     jobs = await queue.jobs()
-    assert {(job.state, job.attempts) for job in jobs} == {("pending", 0)}
-    assert len(jobs) == 20
+    assert {("pending", 0)} == {(job.state, job.attempts) for job in jobs}
+    assert 20 == len(jobs)
     assert 0 < returned < ROUNDS
-    assert len(await queue.claim_batch("me", 100)) == 20
+    assert 20 == len(await queue.claim_batch("me", 100))
 
 
 async def test_a_claim_cancelled_before_it_resumes_gives_its_job_back(store):
@@ -94,7 +94,7 @@ async def test_a_claim_cancelled_before_it_resumes_gives_its_job_back(store):
             await (await task).release()
         await given_back(store, queue)
 
-    assert [(job.state, job.attempts) for job in await queue.jobs()] == [("pending", 0)]
+    assert [("pending", 0)] == [(job.state, job.attempts) for job in await queue.jobs()]
 
 
 async def test_close_waits_for_give_backs(path):
@@ -114,8 +114,8 @@ async def test_close_waits_for_give_backs(path):
     async with SqliteStore(path) as store:
         jobs = await store.queue("x").jobs()
 
-    assert {(job.state, job.attempts) for job in jobs} == {("pending", 0)}
-    assert len(jobs) == 10
+    assert {("pending", 0)} == {(job.state, job.attempts) for job in jobs}
+    assert 10 == len(jobs)
 
 
 async def test_cancelled_acks_are_whole_or_absent(store):
@@ -135,9 +135,9 @@ async def test_cancelled_acks_are_whole_or_absent(store):
             again.append(handle)
     await queue.ack_batch(again, "me")
 
-    assert len(ids) == ROUNDS
+    assert ROUNDS == len(ids)
     assert again
-    assert await queue.jobs() == []
+    assert [] == await queue.jobs()
 
 
 async def test_cancelled_transactions_are_whole_or_absent(store):
@@ -185,7 +185,7 @@ async def test_a_cancelled_begin_frees_its_turn(store):
         await tx.enqueue_tx("x", 1)
         await tx.commit()
 
-    assert len(await store.queue("x").jobs()) == 1
+    assert 1 == len(await store.queue("x").jobs())
 
 
 async def _begun(store) -> None:
@@ -207,7 +207,7 @@ async def test_a_cancelled_commit_ends_before_the_cancellation_goes_on(store, de
         with pytest.raises(asyncio.CancelledError):
             await task
         payloads = [job.payload_as(int) for job in await store.queue("x").jobs()]
-        assert payloads == list(range(number + 1))
+        assert list(range(number + 1)) == payloads
         opened.append(descriptors())
 
     assert opened[-1] <= opened[0]
@@ -227,7 +227,7 @@ async def test_a_cancelled_call_leaves_the_joined_transaction_to_its_owner(store
 
     jobs = [job.payload_as(int) for job in await store.queue("x").jobs()]
     events = [event.payload_as(int) for event in await store.stream("x").read_since(0, 100)]
-    assert jobs == list(range(30))
+    assert list(range(30)) == jobs
     assert {events.count(number) for number in range(30)} <= {0, 2}
 
 
@@ -249,7 +249,7 @@ async def test_cancelled_joined_transactions_leave_no_lock(store, path, ways):
 
     jobs = [job.payload_as(int) for job in await store.queue("x").jobs(limit=1000)]
     events = [event.payload_as(int) for event in await store.stream("x").read_since(0, 1000)]
-    assert jobs == [*events, 61]
+    assert [*events, 61] == jobs
 
 
 async def test_a_storm_of_cancellations_leaks_nothing(store, descriptors):

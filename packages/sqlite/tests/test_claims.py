@@ -25,8 +25,8 @@ async def test_batches_come_in_claim_order(store):
 
     batch = await queue.claim_batch("me", 5)
     rest = await queue.claim_batch("me", 5)
-    assert [handle.job.payload_as(str) for handle in batch] == ["a", "b", "c", "d", "e"]
-    assert [handle.job.payload_as(str) for handle in rest] == ["f", "g"]
+    assert ["a", "b", "c", "d", "e"] == [handle.job.payload_as(str) for handle in batch]
+    assert ["f", "g"] == [handle.job.payload_as(str) for handle in rest]
 
 
 async def test_a_lapsed_claim_is_not_acked_by_a_batch(store, clock):
@@ -37,8 +37,8 @@ async def test_a_lapsed_claim_is_not_acked_by_a_batch(store, clock):
     await handles[1].heartbeat(120)
     await clock.advance(61)
 
-    assert await queue.ack_batch(handles, "me") == 1
-    assert [job.payload for job in await queue.jobs()] == [b"1", b"3"]
+    assert 1 == await queue.ack_batch(handles, "me")
+    assert [b"1", b"3"] == [job.payload for job in await queue.jobs()]
 
 
 async def test_exhausted_claims_are_buried_at_the_claim(store, clock):
@@ -46,15 +46,15 @@ async def test_exhausted_claims_are_buried_at_the_claim(store, clock):
     queue = store.queue("x", QueueOpts(visibility_timeout_s=60, max_attempts=2))
     job_id = await queue.enqueue("tea")
     for _ in range(2):
-        assert (await queue.claim_one("me")).job.id == job_id
+        assert job_id == (await queue.claim_one("me")).job.id
         await clock.advance(61)
-    assert (await queue.stats()).lapsed == 1
+    assert 1 == (await queue.stats()).lapsed
 
     assert await queue.claim_one("me") is None
     job = await queue.get_job(job_id)
-    assert (job.state, job.attempts, job.last_error) == ("dead", 2, "max attempts exceeded")
-    assert job.died_at == NOW + 122
-    assert (await queue.stats()).dead == 1
+    assert ("dead", 2, "max attempts exceeded") == (job.state, job.attempts, job.last_error)
+    assert NOW + 122 == job.died_at
+    assert 1 == (await queue.stats()).dead
 
 
 async def test_a_lapsed_claim_past_its_expiry_is_only_swept(store, clock):
@@ -66,10 +66,10 @@ async def test_a_lapsed_claim_past_its_expiry_is_only_swept(store, clock):
 
     assert await queue.claim_one("me") is None
     assert (await queue.get_job(job_id)).state in {"processing", "pending"}
-    assert (await queue.stats()).expired == 1
-    assert await queue.sweep_expired() == 1
+    assert 1 == (await queue.stats()).expired
+    assert 1 == await queue.sweep_expired()
     job = await queue.get_job(job_id)
-    assert (job.state, job.last_error, job.expires_at) == ("dead", "expired", NOW + 30)
+    assert ("dead", "expired", NOW + 30) == (job.state, job.last_error, job.expires_at)
 
 
 async def test_a_live_claim_outlives_its_jobs_expiry(store, clock):
@@ -81,7 +81,7 @@ async def test_a_live_claim_outlives_its_jobs_expiry(store, clock):
     await clock.advance(30)
 
     assert await first.ack()
-    assert await queue.sweep_expired() == 1
+    assert 1 == await queue.sweep_expired()
     assert not await second.ack()
 
 
@@ -97,7 +97,7 @@ async def test_a_claim_lasts_the_seconds_it_was_given(store, clock):
 
     assert not await handle.heartbeat(60)
     assert not await handle.ack()
-    assert (await queue.claim_one("other")).job.attempts == 2
+    assert 2 == (await queue.claim_one("other")).job.attempts
 
 
 @pytest.mark.parametrize("call", ["ack", "retry", "fail", "heartbeat", "release", "ack_batch"])
@@ -114,11 +114,11 @@ async def test_a_stale_handle_of_the_same_worker_does_nothing(store, clock, call
         case "heartbeat":
             assert await stale.heartbeat(600) is False
         case "ack_batch":
-            assert await queue.ack_batch([stale], "me") == 0
+            assert 0 == await queue.ack_batch([stale], "me")
         case _:
             assert await getattr(stale, call)() is False
 
-    assert await queue.get_job(job_id) == before
+    assert before == await queue.get_job(job_id)
     assert await fresh.ack()
 
 

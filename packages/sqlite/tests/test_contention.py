@@ -71,8 +71,8 @@ async def test_a_write_beside_ones_own_transaction_names_its_twin(store, call):
             with pytest.raises(DatabaseError, match=rf"\b{twin}\b"):
                 await write(store)
 
-    assert await store.queues() == []
-    assert await store.streams() == []
+    assert [] == await store.queues()
+    assert [] == await store.streams()
     async with asyncio.timeout(1):
         await write(store)
 
@@ -87,7 +87,7 @@ async def test_a_write_beside_ones_own_transaction_is_for_later(store, call):
         await tx.enqueue_tx("y", 1)
         await tx.commit()
 
-    assert await store.queues() == ["y"]
+    assert ["y"] == await store.queues()
     async with asyncio.timeout(1):
         await HAVE_NO_TWIN[call](store)
 
@@ -126,8 +126,8 @@ async def test_reads_do_not_wait_for_a_writer(store, call):
         await tx.enqueue_tx("x", "inside")
         await tx.publish_tx("x", "inside")
         async with asyncio.timeout(1):
-            assert await READS[call](store) == expected
-            assert await asyncio.create_task(READS[call](store)) == expected
+            assert expected == await READS[call](store)
+            assert expected == await asyncio.create_task(READS[call](store))
 
 
 async def test_other_tasks_wait_for_their_turn(store):
@@ -140,13 +140,13 @@ async def test_other_tasks_wait_for_their_turn(store):
         ]
         await tx.enqueue_tx("x", "inside")
         done, _ = await asyncio.wait(waiting, timeout=0.05)
-        assert done == set()
+        assert set() == done
         await tx.commit()
     async with asyncio.timeout(5):
         await asyncio.gather(*waiting)
 
     jobs = await store.queue("x").jobs()
-    assert sorted(job.payload for job in jobs) == [b'"after"', b'"beside"', b'"inside"']
+    assert [b'"after"', b'"beside"', b'"inside"'] == sorted(job.payload for job in jobs)
 
 
 @pytest.mark.parametrize("call", ["enqueue", "begin_tx", "claim_one"])
@@ -198,7 +198,7 @@ async def test_a_foreign_lock_is_an_error_after_the_timeout_and_reads_go_on(impa
 
     await impatient.queue("x").enqueue("after")
     payloads = [job.payload for job in await impatient.queue("x").jobs()]
-    assert payloads == [b'"before"', b'"after"']
+    assert [b'"before"', b'"after"'] == payloads
 
 
 async def test_a_foreign_lock_that_ends_in_time_is_no_error(store, path, spawn):
@@ -207,12 +207,12 @@ async def test_a_foreign_lock_that_ends_in_time_is_no_error(store, path, spawn):
     await holder.expect("held")
     waiting = asyncio.create_task(store.queue("x").enqueue("patient"))
     done, _ = await asyncio.wait([waiting], timeout=0.1)
-    assert done == set()
+    assert set() == done
     holder.tell("enough")
     await holder.expect("released")
 
     async with asyncio.timeout(3):
-        assert await waiting == 1
+        assert 1 == await waiting
 
 
 async def test_a_joined_transaction_waits_for_a_foreign_lock(store, path, spawn, ways):
@@ -226,27 +226,27 @@ async def test_a_joined_transaction_waits_for_a_foreign_lock(store, path, spawn,
 
     waiting = asyncio.create_task(write())
     done, _ = await asyncio.wait([waiting], timeout=0.1)
-    assert done == set()
+    assert set() == done
     holder.tell("enough")
     await holder.expect("released")
     async with asyncio.timeout(3):
         await waiting
 
-    assert len(await store.queue("x").jobs()) == 1
+    assert 1 == len(await store.queue("x").jobs())
 
 
 async def test_a_transaction_begun_with_a_read_can_write_later(store, path, ways):
     """A joined transaction that read first does not fail when others commit before it writes."""
     async with ways.owner_of("AsyncSession", path) as owner:
         tx = store.join(owner)
-        assert await tx.get_offset_tx("x", "c") == 0
+        assert 0 == await tx.get_offset_tx("x", "c")
         between = asyncio.create_task(store.queue("x").enqueue("between"))
         await asyncio.wait([between], timeout=0.05)
         await tx.enqueue_tx("x", "joined")
         await owner.commit()
         await between
 
-    assert len(await store.queue("x").jobs()) == 2
+    assert 2 == len(await store.queue("x").jobs())
 
 
 async def test_closing_while_others_wait_ends_their_wait(path):
@@ -263,7 +263,7 @@ async def test_closing_while_others_wait_ends_their_wait(path):
         await store.close()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
 
-    assert [type(outcome) for outcome in outcomes] == [Closed, Closed]
+    assert [Closed, Closed] == [type(outcome) for outcome in outcomes]
     with pytest.raises(Closed):
         await tx.commit()
 
@@ -283,13 +283,13 @@ async def test_a_failing_statement_does_not_touch_its_neighbours(store, sql, ver
     )
 
     refused = {n for n, outcome in enumerate(outcomes, 1) if isinstance(outcome, Exception)}
-    assert refused == {13}
+    assert {13} == refused
     assert isinstance(outcomes[12], DatabaseError)
     assert "unlucky" in str(outcomes[12].__cause__)
     promised = {outcome: n for n, outcome in enumerate(outcomes, 1) if n != 13}
     jobs = await store.queue("x").jobs()
-    assert {job.id: job.payload_as(int) for job in jobs if job.payload != b"0"} == promised
-    assert len(jobs) == 50
+    assert promised == {job.id: job.payload_as(int) for job in jobs if job.payload != b"0"}
+    assert 50 == len(jobs)
 
 
 async def test_a_bulk_call_that_fails_half_way_leaves_nothing(store, sql):
@@ -303,7 +303,7 @@ async def test_a_bulk_call_that_fails_half_way_leaves_nothing(store, sql):
         await store.queue("x").enqueue_many(list(range(20)))
     ids = await store.queue("x").enqueue_many([1, 2])
 
-    assert [job.id for job in await store.queue("x").jobs()] == ids
+    assert ids == [job.id for job in await store.queue("x").jobs()]
 
 
 async def test_a_failed_statement_spoils_its_transaction(store, sql):
@@ -321,7 +321,7 @@ async def test_a_failed_statement_spoils_its_transaction(store, sql):
         await tx.commit()
     await store.queue("x").enqueue(14)
 
-    assert [job.payload for job in await store.queue("x").jobs()] == [b"14"]
+    assert [b"14"] == [job.payload for job in await store.queue("x").jobs()]
 
 
 async def test_writes_of_many_tasks_and_transactions_interleave(store):
@@ -341,8 +341,8 @@ async def test_writes_of_many_tasks_and_transactions_interleave(store):
         await asyncio.gather(*map(auto, range(30)), *map(handle, range(30, 60)))
 
     stats = await store.queue("x").stats()
-    assert stats.ready == 300
-    assert (await store.stream("x").bounds()).count == 150
+    assert 300 == stats.ready
+    assert 150 == (await store.stream("x").bounds()).count
 
 
 async def test_a_delayed_enqueue_does_not_hold_the_turn(store):
@@ -350,4 +350,4 @@ async def test_a_delayed_enqueue_does_not_hold_the_turn(store):
     async with asyncio.timeout(1):
         await store.queue("x").enqueue(1, EnqueueOpts(delay=3600))
 
-    assert (await store.queue("x").stats()).delayed == 1
+    assert 1 == (await store.queue("x").stats()).delayed

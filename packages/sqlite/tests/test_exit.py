@@ -28,7 +28,7 @@ async def test_a_program_that_forgets_to_close_ends(path, spawn, how, status, co
     await child.rest(within=10)
 
     assert time.monotonic() - began < 5
-    assert child.process.returncode == status
+    assert status == child.process.returncode
     assert complaint in child.stderr
     async with SqliteStore(path) as store:
         assert len(await store.queue("x").jobs()) in {0, 3}
@@ -57,9 +57,9 @@ async def test_a_proper_close_leaves_nothing(path, spawn, how):
     child = spawn("endings.py", path, how, flags=["-X", "dev", "-W", "error"])
     await child.expect("ending")
 
-    assert await child.expect("threads") == "MainThread"
-    assert await child.succeed() == []
-    assert child.stderr == ""
+    assert "MainThread" == await child.expect("threads")
+    assert [] == await child.succeed()
+    assert "" == child.stderr
 
 
 def in_another_loop(call) -> BaseException | None:
@@ -104,7 +104,7 @@ async def test_another_event_loop_is_refused(store, call):
     async with asyncio.timeout(3):
         job_id = await store.queue("x").enqueue("mine")
         handle = await store.queue("x").claim_one("me")
-    assert handle.job.id == job_id
+    assert job_id == handle.job.id
 
 
 async def test_a_handle_of_another_event_loop_is_refused(store):
@@ -120,7 +120,7 @@ async def test_a_handle_of_another_event_loop_is_refused(store):
     assert isinstance(await asyncio.to_thread(in_another_loop, handle.ack), AlkstoreError)
 
     assert await handle.ack()
-    assert [job.payload for job in await store.queue("x").jobs()] == [b'"mine"']
+    assert [b'"mine"'] == [job.payload for job in await store.queue("x").jobs()]
 
 
 async def test_threads_may_share_a_file_with_stores_of_their_own(store, path):
@@ -135,7 +135,7 @@ async def test_threads_may_share_a_file_with_stores_of_their_own(store, path):
         async with asyncio.timeout(5):
             await wakes.recv()
 
-    assert [job.payload for job in await store.queue("x").jobs()] == [b'"theirs"']
+    assert [b'"theirs"'] == [job.payload for job in await store.queue("x").jobs()]
 
 
 @pytest.mark.parametrize("how", ["keeps", "drops"])
@@ -147,8 +147,8 @@ async def test_a_fork_is_refused_and_harms_nobody(path, spawn, integrity, how):
     for refusal in refusals:
         assert refusal.startswith("refused")
         assert "fork" in refusal
-    assert await child.expect("parent") == "53"
-    assert await child.succeed() == []
-    assert integrity() == "ok"
+    assert "53" == await child.expect("parent")
+    assert [] == await child.succeed()
+    assert "ok" == integrity()
     async with SqliteStore(path) as store:
-        assert len(await store.queue("x").jobs()) == 53
+        assert 53 == len(await store.queue("x").jobs())

@@ -24,4 +24,4 @@ async def test_saturating_processes_share_the_file(path, spawn, scaled, form):
     assert min(counts) >= part * max(counts), counts
     assert max(waits) < 1000, waits
     for child in children:
-        assert await child.succeed() == []
+        assert [] == await child.succeed()

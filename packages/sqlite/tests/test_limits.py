@@ -56,7 +56,7 @@ async def test_what_is_no_i64_never_reaches_the_file(store, everything, call):
             await NUMBERS[call](store, value)
         assert isinstance(caught.value.__cause__, (TypeError, OverflowError))
 
-    assert everything() == before
+    assert before == everything()
 
 
 @pytest.mark.parametrize("call", NUMBERS)
@@ -82,12 +82,12 @@ async def test_extents_of_nothing_give_nothing(store, extent):
     await store.queue("x").enqueue_many([1, 2])
     await store.stream("x").publish_many([1, 2])
 
-    assert await store.queue("x").claim_batch("me", extent) == []
-    assert await store.queue("x").jobs(limit=extent) == []
-    assert await store.queue("x").dead_jobs(limit=extent) == []
-    assert await store.stream("x").read_since(0, extent) == []
-    assert await store.stream("x").read_from_consumer("me", extent) == []
-    assert (await store.queue("x").stats()).ready == 2
+    assert [] == await store.queue("x").claim_batch("me", extent)
+    assert [] == await store.queue("x").jobs(limit=extent)
+    assert [] == await store.queue("x").dead_jobs(limit=extent)
+    assert [] == await store.stream("x").read_since(0, extent)
+    assert [] == await store.stream("x").read_from_consumer("me", extent)
+    assert 2 == (await store.queue("x").stats()).ready
 
 
 async def test_extents_of_everything_give_what_is_there(store):
@@ -95,10 +95,10 @@ async def test_extents_of_everything_give_what_is_there(store):
     await store.queue("x").enqueue_many([1, 2])
     await store.stream("x").publish_many([1, 2])
 
-    assert len(await store.stream("x").read_since(FIRST, LAST)) == 2
-    assert await store.stream("x").read_since(LAST, LAST) == []
-    assert len(await store.queue("x").jobs(limit=LAST, after_id=FIRST)) == 2
-    assert len(await store.queue("x").claim_batch("me", LAST)) == 2
+    assert 2 == len(await store.stream("x").read_since(FIRST, LAST))
+    assert [] == await store.stream("x").read_since(LAST, LAST)
+    assert 2 == len(await store.queue("x").jobs(limit=LAST, after_id=FIRST))
+    assert 2 == len(await store.queue("x").claim_batch("me", LAST))
 
 
 async def test_boundaries_are_total(store):
@@ -106,14 +106,14 @@ async def test_boundaries_are_total(store):
     stream = store.stream("x")
     await stream.publish_many([1, 2, 3])
 
-    assert await stream.trim_to(FIRST) == 0
-    assert await stream.trim_to(-1) == 0
+    assert 0 == await stream.trim_to(FIRST)
+    assert 0 == await stream.trim_to(-1)
     await stream.save_offset("me", FIRST)
-    assert await stream.get_offset("me") == 0
+    assert 0 == await stream.get_offset("me")
     await stream.save_offset("me", LAST)
     await stream.save_offset("me", 1)
-    assert await stream.get_offset("me") == LAST
-    assert await stream.trim_to(LAST) == 3
+    assert LAST == await stream.get_offset("me")
+    assert 3 == await stream.trim_to(LAST)
 
 
 async def test_times_saturate(store, clock):
@@ -123,12 +123,12 @@ async def test_times_saturate(store, clock):
     past = await queue.enqueue(2, EnqueueOpts(delay=FIRST, expires=LAST))
     fixed = await queue.enqueue(3, EnqueueOpts(run_at=LAST))
 
-    assert (await queue.get_job(never)).run_at == LAST
-    assert (await queue.get_job(past)).expires_at == LAST
-    assert (await queue.get_job(fixed)).run_at == LAST
+    assert LAST == (await queue.get_job(never)).run_at
+    assert LAST == (await queue.get_job(past)).expires_at
+    assert LAST == (await queue.get_job(fixed)).run_at
     handle = await queue.claim_one("me")
-    assert handle.job.id == past
-    assert handle.job.claim_expires_at == LAST
+    assert past == handle.job.id
+    assert LAST == handle.job.claim_expires_at
     assert await handle.heartbeat(LAST)
     lock = await store.try_lock("x", "me", LAST)
     assert await lock.renew(LAST)
@@ -136,7 +136,7 @@ async def test_times_saturate(store, clock):
     assert await queue.claim_one("me") is None
     assert await store.try_lock("x", "other", 1) is None
     assert await handle.retry("never", LAST)
-    assert (await queue.get_job(past)).run_at == LAST
+    assert LAST == (await queue.get_job(past)).run_at
 
 
 @pytest.mark.parametrize("seconds", [0, -1, FIRST])
@@ -168,8 +168,8 @@ async def test_max_attempts_is_at_least_one(store, asked, stored):
     by_job = await store.queue("x").enqueue(1, EnqueueOpts(max_attempts=asked))
     by_queue = await store.queue("x", QueueOpts(max_attempts=asked)).enqueue(1)
 
-    assert (await store.queue("x").get_job(by_job)).max_attempts == stored
-    assert (await store.queue("x").get_job(by_queue)).max_attempts == stored
+    assert stored == (await store.queue("x").get_job(by_job)).max_attempts
+    assert stored == (await store.queue("x").get_job(by_queue)).max_attempts
 
 
 @pytest.mark.parametrize(
@@ -190,18 +190,18 @@ async def test_forty_thousand_acks_in_one_call(store, clock):
     """`ack_batch` takes any number of handles or ids, ignores strangers, counts what it did."""
     queue = store.queue("x")
     ids = await queue.enqueue_many(list(range(40_000)))
-    assert len(set(ids)) == 40_000
+    assert 40_000 == len(set(ids))
     handles = await queue.claim_batch("me", 40_000)
-    assert [handle.job.id for handle in handles] == ids
+    assert ids == [handle.job.id for handle in handles]
 
     other = store.queue("y")
     stranger = await other.enqueue("another queue's")
     await other.claim_one("me")
     asked = [*ids[:20_000], *ids[:20_000], stranger, LAST, FIRST, 0]
-    assert await queue.ack_batch(asked, "you") == 0
-    assert await queue.ack_batch(asked, "me") == 20_000
-    assert await queue.ack_batch([*handles, *handles[20_000:]], "me") == 20_000
-    assert await queue.jobs() == []
+    assert 0 == await queue.ack_batch(asked, "you")
+    assert 20_000 == await queue.ack_batch(asked, "me")
+    assert 20_000 == await queue.ack_batch([*handles, *handles[20_000:]], "me")
+    assert [] == await queue.jobs()
     assert await other.get_job(stranger) is not None
 
 
@@ -215,8 +215,8 @@ async def test_numbers_are_never_given_twice(path, clock):
             offsets = await stream.publish_many([1, 2])
             lock = await store.try_lock("x", "me", 60)
             used.append((*ids, *offsets, lock.token))
-            assert await queue.ack_batch(await queue.claim_batch("me", 2), "me") == 2
-            assert await stream.trim_to(LAST) == 2
+            assert 2 == await queue.ack_batch(await queue.claim_batch("me", 2), "me")
+            assert 2 == await stream.trim_to(LAST)
             assert await lock.release()
 
     for earlier, later in itertools.pairwise(used):

@@ -44,7 +44,7 @@ async def test_many_processes_open_one_new_file_at_once(tmp_path, spawn):
             await opener.expect("closed")
 
     async with SqliteStore(path) as store:
-        assert (await store.queue("work").stats()).ready == 8
+        assert 8 == (await store.queue("work").stats()).ready
 
 
 async def test_tasks_open_one_new_file_at_once(path):
@@ -54,7 +54,7 @@ async def test_tasks_open_one_new_file_at_once(path):
     ids = await asyncio.gather(*(store.queue("work").enqueue("tea") for store in stores))
     await asyncio.gather(*(store.close() for store in stores))
 
-    assert len(set(ids)) == 8
+    assert 8 == len(set(ids))
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ async def test_a_path_is_a_file_name_whatever_it_looks_like(tmp_path, name, form
     monkeypatch.chdir(tmp_path)
     path = {"absolute": tmp_path / name, "relative": name, "text": str(tmp_path / name)}[form]
 
-    assert await enqueue_once(path) == [b'"tea"']
-    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+    assert [b'"tea"'] == await enqueue_once(path)
+    assert [name] == [entry.name for entry in tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("path", ["", "nul\0.db"])
@@ -88,7 +88,7 @@ async def test_a_path_that_names_no_file_is_refused(path, tmp_path, monkeypatch)
     with pytest.raises((DatabaseError, ValueError)):
         await enqueue_once(path)
 
-    assert list(tmp_path.iterdir()) == []
+    assert [] == list(tmp_path.iterdir())
 
 
 async def test_a_newer_schema_is_refused_untouched(path, sql):
@@ -102,8 +102,8 @@ async def test_a_newer_schema_is_refused_untouched(path, sql):
     with pytest.raises(DatabaseError, match="4711"):
         await SqliteStore(path).open()
 
-    assert contents(path) == before
-    assert [entry.name for entry in path.parent.iterdir()] == ["app.db"]
+    assert before == contents(path)
+    assert ["app.db"] == [entry.name for entry in path.parent.iterdir()]
 
 
 async def test_other_tables_of_the_file_are_left_alone(path, sql):
@@ -113,14 +113,14 @@ async def test_other_tables_of_the_file_are_left_alone(path, sql):
     sql("PRAGMA user_version = 42")
     sql("PRAGMA application_id = 43")
 
-    assert await enqueue_once(path) == [b'"tea"']
+    assert [b'"tea"'] == await enqueue_once(path)
 
-    assert sql("SELECT item FROM orders") == [("tea",)]
-    assert sql("PRAGMA user_version") == [(42,)]
-    assert sql("PRAGMA application_id") == [(43,)]
+    assert [("tea",)] == sql("SELECT item FROM orders")
+    assert [(42,)] == sql("PRAGMA user_version")
+    assert [(43,)] == sql("PRAGMA application_id")
     tables = {name for (name,) in sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert {name for name in tables if not name.startswith(("__alkstore_", "sqlite_"))} == {
-        "orders"
+    assert {"orders"} == {
+        name for name in tables if not name.startswith(("__alkstore_", "sqlite_"))
     }
 
 
@@ -132,11 +132,11 @@ async def test_a_missing_directory_is_an_error_until_it_is_there(tmp_path):
     with pytest.raises(DatabaseError) as caught:
         await store.open()
     assert caught.value.__cause__ is not None
-    assert list(tmp_path.iterdir()) == []
+    assert [] == list(tmp_path.iterdir())
 
     path.parent.mkdir()
     async with store:
-        assert await store.queue("work").enqueue("tea") == 1
+        assert 1 == await store.queue("work").enqueue("tea")
 
 
 async def test_a_directory_is_no_database(path):
@@ -149,7 +149,7 @@ async def test_a_directory_is_no_database(path):
 
     path.rmdir()
     async with store:
-        assert await store.queue("work").enqueue("tea") == 1
+        assert 1 == await store.queue("work").enqueue("tea")
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ async def test_garbage_is_refused_and_kept(path, garbage):
     with pytest.raises(DatabaseError) as caught:
         await store.open()
     assert isinstance(caught.value.__cause__, sqlite3.DatabaseError)
-    assert contents(path) == garbage
+    assert garbage == contents(path)
 
     path.unlink()
     async with store:
-        assert await store.queue("work").enqueue("tea") == 1
+        assert 1 == await store.queue("work").enqueue("tea")
 
 
 async def test_a_readonly_file_is_an_error_until_it_can_be_written(path, spawn):
     """A write to a read-only file is an error, never a silent success."""
     async with SqliteStore(path) as store:
-        assert await store.queue("work").enqueue("tea") == 1
+        assert 1 == await store.queue("work").enqueue("tea")
     path.chmod(0o444)
 
     child = spawn("faults.py", "readonly", path)
@@ -183,8 +183,8 @@ async def test_a_readonly_file_is_an_error_until_it_can_be_written(path, spawn):
     path.chmod(0o644)
     child.tell("repaired")
 
-    assert await child.expect("enqueued") == "2"
-    assert await child.succeed() == []
+    assert "2" == await child.expect("enqueued")
+    assert [] == await child.succeed()
 
 
 async def test_a_readonly_directory_is_an_error_until_it_can_be_written(tmp_path, spawn):
@@ -197,8 +197,8 @@ async def test_a_readonly_directory_is_an_error_until_it_can_be_written(tmp_path
     directory.chmod(0o755)
     child.tell("repaired")
 
-    assert await child.expect("enqueued") == "1"
-    assert await child.succeed() == []
+    assert "1" == await child.expect("enqueued")
+    assert [] == await child.succeed()
 
 
 async def test_a_full_disk_loses_nothing_that_was_acknowledged(path, spawn, integrity):
@@ -209,12 +209,12 @@ async def test_a_full_disk_loses_nothing_that_was_acknowledged(path, spawn, inte
     kept = {int(words[1]): int(words[2]) for words in lines if words[0] == "kept"}
     said = {words[0]: int(words[1]) for words in lines if words[0] != "kept"}
     assert said["refused"] >= 100
-    assert said["refused"] + len(kept) == 410
-    assert said["readable"] == len(kept) - 10
-    assert integrity() == "ok"
+    assert 410 == said["refused"] + len(kept)
+    assert len(kept) - 10 == said["readable"]
+    assert "ok" == integrity()
     async with SqliteStore(path) as store:
         jobs = await store.queue("work").jobs(limit=1000)
-    assert {job.id: job.payload_as(dict)["number"] for job in jobs} == kept
+    assert kept == {job.id: job.payload_as(dict)["number"] for job in jobs}
 
 
 async def test_opening_an_open_store_changes_nothing(path):
@@ -223,7 +223,7 @@ async def test_opening_an_open_store_changes_nothing(path):
     await store.open()
     await store.open()
     await asyncio.gather(store.open(), store.open())
-    assert await store.queue("work").enqueue("tea") == 1
+    assert 1 == await store.queue("work").enqueue("tea")
     await store.close()
 
 
@@ -286,7 +286,7 @@ async def test_a_closed_store_stays_closed(path):
     with pytest.raises(Closed):
         await store.open()
     async with SqliteStore(path) as another:
-        assert (await another.queue("work").stats()).ready == 1
+        assert 1 == (await another.queue("work").stats()).ready
 
 
 async def test_closing_an_unopened_store_is_harmless(path):
@@ -308,7 +308,7 @@ async def test_close_rolls_open_handles_back(path):
     with pytest.raises(Closed):
         await tx.commit()
     async with SqliteStore(path) as another:
-        assert await another.queue("work").jobs() == []
+        assert [] == await another.queue("work").jobs()
 
 
 async def test_close_leaves_one_file(path):
@@ -318,7 +318,7 @@ async def test_close_leaves_one_file(path):
         async with store.transaction() as tx:
             await tx.publish_tx("events", 1)
 
-    assert [entry.name for entry in path.parent.iterdir()] == ["app.db"]
+    assert ["app.db"] == [entry.name for entry in path.parent.iterdir()]
 
 
 async def test_a_cancelled_open_leaves_nothing_open(path):
@@ -335,7 +335,7 @@ async def test_a_cancelled_open_leaves_nothing_open(path):
         await store.queue("work").enqueue(turns)
         await store.close()
 
-    assert [entry.name for entry in path.parent.iterdir()] == ["app.db"]
+    assert ["app.db"] == [entry.name for entry in path.parent.iterdir()]
 
 
 async def test_statistics_of_an_almost_empty_file_are_forgotten(path):

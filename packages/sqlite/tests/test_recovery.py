@@ -79,7 +79,7 @@ async def test_a_kill_loses_no_acknowledged_write(path, sql, spawn, integrity, s
     assert said["acked"]
     assert said["published"]
     assert said["moved"]
-    assert integrity() == "ok"
+    assert "ok" == integrity()
 
 
 async def test_jobs_in_flight_in_a_killed_process_come_back(path, sql, spawn):
@@ -100,7 +100,7 @@ async def test_jobs_in_flight_in_a_killed_process_come_back(path, sql, spawn):
 
     attempts = {handle.job.id: handle.job.attempts for handle in later}
     assert in_flight <= set(attempts)
-    assert {attempts[job_id] for job_id in in_flight} == {2}
+    assert {2} == {attempts[job_id] for job_id in in_flight}
 
 
 async def test_an_open_store_writes_on_after_anothers_death(path, sql, spawn):
@@ -114,7 +114,7 @@ async def test_an_open_store_writes_on_after_anothers_death(path, sql, spawn):
                 async with store.transaction() as tx:
                     await tx.enqueue_tx("mine", turn)
 
-        assert len(await store.queue("mine").jobs()) == 6
+        assert 6 == len(await store.queue("mine").jobs())
 
 
 @pytest.mark.alone

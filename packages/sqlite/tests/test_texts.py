@@ -26,12 +26,12 @@ async def test_payloads_are_kept_byte_for_byte(store, sql, kind):
     job_id = await store.queue("x").enqueue(value)
     offset = await store.stream("x").publish(value)
 
-    assert sql("SELECT payload, typeof(payload) FROM __alkstore_jobs") == [(expected, "blob")]
-    assert sql("SELECT payload, typeof(payload) FROM __alkstore_events") == [(expected, "blob")]
+    assert [(expected, "blob")] == sql("SELECT payload, typeof(payload) FROM __alkstore_jobs")
+    assert [(expected, "blob")] == sql("SELECT payload, typeof(payload) FROM __alkstore_events")
     job = await store.queue("x").get_job(job_id)
     [event] = await store.stream("x").read_since(0, 1)
-    assert (job.payload, event.payload, event.offset) == (expected, expected, offset)
-    assert job.payload_as(Any) == value
+    assert (expected, expected, offset) == (job.payload, event.payload, event.offset)
+    assert value == job.payload_as(Any)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_what_json_cannot_carry_is_refused_before_any_row(store, everythin
     ):
         with pytest.raises(CodecError):
             await call()
-    assert everything() == before
+    assert before == everything()
 
     async with store.transaction() as tx:
         await tx.enqueue_tx("x", "before")
@@ -62,7 +62,7 @@ async def test_what_json_cannot_carry_is_refused_before_any_row(store, everythin
         with pytest.raises(CodecError):
             await tx.publish_with_key_tx("x", "k", value)
         await tx.enqueue_tx("x", "after")
-    assert len(await store.queue("x").jobs()) == 2
+    assert 2 == len(await store.queue("x").jobs())
 
 
 NAMES = {
@@ -103,7 +103,7 @@ async def test_bad_names_are_refused_before_any_row(store, everything, call):
         with pytest.raises(InvalidName):
             await (NAMES | IDENTIFIERS)[call](store, name)
 
-    assert everything() == before
+    assert before == everything()
 
 
 @pytest.mark.parametrize("call", NAMES)
@@ -113,7 +113,7 @@ async def test_reserved_names_are_refused(store, everything, call):
     with pytest.raises(ReservedName):
         await NAMES[call](store, "__alkstore_x")
 
-    assert everything() == before
+    assert before == everything()
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -125,13 +125,13 @@ async def test_odd_names_come_back_as_they_were(store, name):
     handle = await store.queue(name).claim_one(name)
     lock = await store.try_lock(name, name, 60)
 
-    assert handle.job.worker_id == name
-    assert await store.queues() == [name]
-    assert await store.streams() == [name]
-    assert (await store.stream(name).read_since(0, 1))[0].key == name
-    assert [position.consumer for position in await store.stream(name).consumers()] == [name]
-    assert [(held.name, held.owner) for held in await store.locks()] == [(name, name)]
-    assert await store.queue("x").jobs() == []
+    assert name == handle.job.worker_id
+    assert [name] == await store.queues()
+    assert [name] == await store.streams()
+    assert name == (await store.stream(name).read_since(0, 1))[0].key
+    assert [name] == [position.consumer for position in await store.stream(name).consumers()]
+    assert [(name, name)] == [(held.name, held.owner) for held in await store.locks()]
+    assert [] == await store.queue("x").jobs()
     assert await handle.ack()
     assert await lock.release()
 
@@ -157,8 +157,8 @@ async def test_any_error_text_lands_and_reads_back(store, way, kind):
     assert await (handle.fail(text) if way == "fail" else handle.retry(text, 0))
 
     job = await queue.get_job(job_id)
-    assert job.last_error == expected
-    assert job.state == ("pending" if way == "retry" else "dead")
+    assert expected == job.last_error
+    assert ("pending" if way == "retry" else "dead") == job.state
 
 
 @pytest.mark.parametrize("unit", ["x", "☃", "\0", "\ud800"])
@@ -180,4 +180,4 @@ async def test_an_exception_is_an_error_text(store, call):
     handle = await queue.claim_one("me")
 
     assert await getattr(handle, call)(ValueError("broken\ud800"))
-    assert (await queue.get_job(job_id)).last_error == "ValueError: broken\\ud800"
+    assert "ValueError: broken\\ud800" == (await queue.get_job(job_id)).last_error

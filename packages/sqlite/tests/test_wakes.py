@@ -74,7 +74,7 @@ async def test_commits_of_another_store_wake(store, path):
     async with SqliteStore(path) as other, store.listen("x") as receiver:
         await other.notify("x", 1)
 
-        assert (await soon(receiver.recv())).channel == "x"
+        assert "x" == (await soon(receiver.recv())).channel
 
 
 async def test_a_wake_names_what_was_listened_to(store):
@@ -83,8 +83,8 @@ async def test_a_wake_names_what_was_listened_to(store):
         await store.notify("chan ☃", 1)
         await store.queue("line ☃").enqueue(1)
 
-        assert (await soon(channel.recv())).channel == "chan ☃"
-        assert (await soon(queue.recv())).channel == "line ☃"
+        assert "chan ☃" == (await soon(channel.recv())).channel
+        assert "line ☃" == (await soon(queue.recv())).channel
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
@@ -100,7 +100,7 @@ async def test_one_name_is_a_channel_a_queue_and_a_stream(store, path, where):
 
         assert await nothing(x, fence)
         await writer.notify("x", 1)
-        assert (await soon(x.recv())).channel == "x"
+        assert "x" == (await soon(x.recv())).channel
 
 
 async def test_a_rollback_wakes_nobody(store):
@@ -153,7 +153,7 @@ async def test_a_delayed_job_wakes_when_it_comes_due(store, clock):
 
         await clock.advance(1)
         await soon(wakes.recv())
-        assert (await queue.claim_one("me")).job.payload == b'"sooner"'
+        assert b'"sooner"' == (await queue.claim_one("me")).job.payload
 
 
 async def test_a_delayed_job_of_another_process_wakes_when_it_comes_due(store, path, clock):
@@ -166,7 +166,7 @@ async def test_a_delayed_job_of_another_process_wakes_when_it_comes_due(store, p
 
         await clock.advance(100)
         await soon(wakes.recv())
-        assert (await store.queue("x").claim_one("me")).job.payload == b'"later"'
+        assert b'"later"' == (await store.queue("x").claim_one("me")).job.payload
 
 
 async def test_a_lapsing_claim_wakes(store, clock):
@@ -181,7 +181,7 @@ async def test_a_lapsing_claim_wakes(store, clock):
         await clock.advance(61)
         await soon(wakes.recv())
 
-        assert (await queue.claim_one("me")).job.attempts == 2
+        assert 2 == (await queue.claim_one("me")).job.attempts
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
@@ -230,7 +230,7 @@ async def test_receivers_end(path, tmp_path, kind, end):
         case "replace":
             (tmp_path / "another.db").replace(path)
 
-    assert await soon(waiting) == []
+    assert [] == await soon(waiting)
     assert await soon(receiver.recv()) is None
     await receiver.close()
     await store.close()
@@ -252,7 +252,7 @@ async def test_a_subscription_misses_nothing_between_read_and_wait(store, path):
                 received.append(event.payload_as(int))
         await publishing
 
-    assert received == list(range(300))
+    assert list(range(300)) == received
 
 
 @pytest.mark.alone
@@ -276,8 +276,8 @@ async def test_an_idle_store_takes_no_lock_and_writes_nothing(store, path, spawn
 
         busy, changes, probes = map(int, (await child.expect("probed", 15)).split())
 
-        assert busy == 0
-        assert changes == 0
+        assert 0 == busy
+        assert 0 == changes
         assert probes > 100
         for task in waiting:
             task.cancel()
@@ -339,7 +339,7 @@ async def test_an_unread_receiver_costs_constant_memory(store, sql, scaled):
 
     assert after - before < 4_000_000
     assert objects_after - objects < 1000
-    assert sql("SELECT count(*) FROM __alkstore_channels") == [(1,)]
+    assert [(1,)] == sql("SELECT count(*) FROM __alkstore_channels")
 
 
 @pytest.mark.alone
