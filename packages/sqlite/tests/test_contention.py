@@ -6,7 +6,7 @@ import time
 import pytest
 import pytest_asyncio
 
-from alkstore_core import Closed, DatabaseError, EnqueueOpts
+from alkstore_core import DatabaseError, EnqueueOpts
 from alkstore_sqlite import SqliteOpts, SqliteStore
 
 HAVE_TWIN = {
@@ -247,81 +247,6 @@ async def test_a_transaction_begun_with_a_read_can_write_later(store, path, ways
         await between
 
     assert 2 == len(await store.queue("x").jobs())
-
-
-async def test_closing_while_others_wait_ends_their_wait(path):
-    """Tasks that wait for a turn when the store closes hear `Closed` at once."""
-    store = SqliteStore(path)
-    await store.open()
-    tx = await store.begin_tx()
-    waiting = [
-        asyncio.create_task(store.queue("x").enqueue(1)),
-        asyncio.create_task(store.with_tx(lambda other: other.enqueue_tx("x", 2))),
-    ]
-    await asyncio.wait(waiting, timeout=0.05)
-    async with asyncio.timeout(3):
-        await store.close()
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-
-    assert [Closed, Closed] == [type(outcome) for outcome in outcomes]
-    with pytest.raises(Closed):
-        await tx.commit()
-
-
-@pytest.mark.parametrize("verdict", ["ABORT", "FAIL", "ROLLBACK"])
-async def test_a_failing_statement_does_not_touch_its_neighbours(store, sql, verdict):
-    """Of 50 calls in one group the one that the database refuses fails, and only that one."""
-    await store.queue("x").enqueue(0)
-    sql(
-        "CREATE TRIGGER picky BEFORE INSERT ON __alkstore_jobs "
-        "WHEN NEW.payload = CAST('13' AS BLOB) "
-        f"BEGIN SELECT RAISE({verdict}, 'unlucky'); END"
-    )
-
-    outcomes = await asyncio.gather(
-        *(store.queue("x").enqueue(number) for number in range(1, 51)), return_exceptions=True
-    )
-
-    refused = {n for n, outcome in enumerate(outcomes, 1) if isinstance(outcome, Exception)}
-    assert {13} == refused
-    assert isinstance(outcomes[12], DatabaseError)
-    assert "unlucky" in str(outcomes[12].__cause__)
-    promised = {outcome: n for n, outcome in enumerate(outcomes, 1) if n != 13}
-    jobs = await store.queue("x").jobs()
-    assert promised == {job.id: job.payload_as(int) for job in jobs if job.payload != b"0"}
-    assert 50 == len(jobs)
-
-
-async def test_a_bulk_call_that_fails_half_way_leaves_nothing(store, sql):
-    """A bulk enqueue one of whose rows is refused stores none of them."""
-    sql(
-        "CREATE TRIGGER picky BEFORE INSERT ON __alkstore_jobs "
-        "WHEN NEW.payload = CAST('13' AS BLOB) BEGIN SELECT RAISE(FAIL, 'unlucky'); END"
-    )
-
-    with pytest.raises(DatabaseError):
-        await store.queue("x").enqueue_many(list(range(20)))
-    ids = await store.queue("x").enqueue_many([1, 2])
-
-    assert ids == [job.id for job in await store.queue("x").jobs()]
-
-
-async def test_a_failed_statement_spoils_its_transaction(store, sql):
-    """After a statement that the database refused nothing of its transaction can be committed."""
-    sql(
-        "CREATE TRIGGER picky BEFORE INSERT ON __alkstore_jobs "
-        "WHEN NEW.payload = CAST('13' AS BLOB) BEGIN SELECT RAISE(ABORT, 'unlucky'); END"
-    )
-
-    tx = await store.begin_tx()
-    await tx.enqueue_tx("x", 12)
-    with pytest.raises(DatabaseError):
-        await tx.enqueue_tx("x", 13)
-    with pytest.raises(DatabaseError, match="nothing was committed"):
-        await tx.commit()
-    await store.queue("x").enqueue(14)
-
-    assert [b"14"] == [job.payload for job in await store.queue("x").jobs()]
 
 
 async def test_writes_of_many_tasks_and_transactions_interleave(store):

@@ -1,6 +1,8 @@
 """Numbers at and beyond the ends of the range, and how many of them there may be."""
 
+import asyncio
 import itertools
+import time
 
 import pytest
 
@@ -203,6 +205,30 @@ async def test_forty_thousand_acks_in_one_call(store, clock):
     assert 20_000 == await queue.ack_batch([*handles, *handles[20_000:]], "me")
     assert [] == await queue.jobs()
     assert await other.get_job(stranger) is not None
+
+
+@pytest.mark.alone
+async def test_long_work_does_not_hold_heartbeats_up(store, clock):
+    """Beside a sweep, a trim and a batch ack of 40,000 rows each a heartbeat takes no second."""
+    queue, stream, other = store.queue("x"), store.stream("x"), store.queue("y")
+    await queue.enqueue_many([0] * 40_000, EnqueueOpts(expires=1))
+    await stream.publish_many([0] * 40_000)
+    await other.enqueue_many([0] * 40_001)
+    *handles, mine = await other.claim_batch("me", 40_001)
+    await clock.advance(2)
+    long = asyncio.gather(
+        queue.sweep_expired(), stream.trim_to(LAST), other.ack_batch(handles, "me")
+    )
+    waits = []
+    while not long.done():
+        began = time.monotonic()
+        assert await mine.heartbeat(600)
+        waits.append(time.monotonic() - began)
+        await asyncio.sleep(0.001)
+
+    assert [40_000, 40_000, 40_000] == await long
+    assert len(waits) > 10
+    assert max(waits) < 0.5
 
 
 async def test_numbers_are_never_given_twice(path, clock):

@@ -275,52 +275,6 @@ async def test_a_store_that_is_not_open_refuses_calls(path, call):
         await CALLS[call](store)
 
 
-async def test_a_closed_store_stays_closed(path):
-    """`close` is idempotent and final; the file is opened again by another store."""
-    store = SqliteStore(path)
-    await store.open()
-    await store.queue("work").enqueue("tea")
-    await asyncio.gather(store.close(), store.close())
-    await store.close()
-
-    with pytest.raises(Closed):
-        await store.open()
-    async with SqliteStore(path) as another:
-        assert 1 == (await another.queue("work").stats()).ready
-
-
-async def test_closing_an_unopened_store_is_harmless(path):
-    """`close` before `open` makes nothing and breaks nothing."""
-    await SqliteStore(path).close()
-
-    assert not path.exists()
-
-
-async def test_close_rolls_open_handles_back(path):
-    """A handle that is open when its store closes is rolled back and of no use any more."""
-    store = SqliteStore(path)
-    await store.open()
-    tx = await store.begin_tx()
-    await tx.enqueue_tx("work", "tea")
-    async with asyncio.timeout(5):
-        await store.close()
-
-    with pytest.raises(Closed):
-        await tx.commit()
-    async with SqliteStore(path) as another:
-        assert [] == await another.queue("work").jobs()
-
-
-async def test_close_leaves_one_file(path):
-    """After the last store of a file has closed, everything is in that one file."""
-    async with SqliteStore(path) as store:
-        await store.queue("work").enqueue_many(list(range(100)))
-        async with store.transaction() as tx:
-            await tx.publish_tx("events", 1)
-
-    assert ["app.db"] == [entry.name for entry in path.parent.iterdir()]
-
-
 async def test_a_cancelled_open_leaves_nothing_open(path):
     """Cancelling `open` at any point leaves a store that opens later, and no descriptor."""
     for turns in range(12):

@@ -1,5 +1,6 @@
 """Payloads, names and error texts with anything in them, as the file keeps them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -32,6 +33,38 @@ async def test_payloads_are_kept_byte_for_byte(store, sql, kind):
     [event] = await store.stream("x").read_since(0, 1)
     assert (expected, expected, offset) == (job.payload, event.payload, event.offset)
     assert value == job.payload_as(Any)
+
+
+async def test_payloads_are_kept_in_bulk_and_in_groups(store, sql):
+    """The bytes are the same whether a row is written alone, in bulk or with others' rows."""
+    values = [value for value, _ in PAYLOADS.values()]
+    expected = [bytes_ for _, bytes_ in PAYLOADS.values()]
+    queue, stream = store.queue("x"), store.stream("x")
+    await queue.enqueue_many(values)
+    await stream.publish_many(values)
+    await asyncio.gather(*map(queue.enqueue, values), *map(stream.publish, values))
+    async with store.transaction() as tx:
+        await tx.enqueue_many_tx("x", values)
+        await tx.publish_many_tx("x", values)
+
+    for table in ("__alkstore_jobs", "__alkstore_events"):
+        rows = sql(f"SELECT payload, typeof(payload) FROM {table} ORDER BY 1")
+        assert sorted(3 * expected) == [payload for payload, _ in rows]
+        assert {"blob"} == {kind for _, kind in rows}
+    jobs = await queue.jobs()
+    assert values == [job.payload_as(Any) for job in jobs[: len(values)]]
+
+
+async def test_a_large_payload_is_kept(store):
+    """Megabytes in one payload come back as they went in, from queue, stream and notify."""
+    value = {"ballast": "☃" * 2_000_000}
+    job_id = await store.queue("x").enqueue(value)
+    [offset, _] = await store.stream("x").publish_many([value, 1])
+    await store.notify("x", value)
+
+    assert value == (await store.queue("x").get_job(job_id)).payload_as(dict)
+    [event] = await store.stream("x").read_since(offset - 1, 1)
+    assert value == event.payload_as(dict)
 
 
 @pytest.mark.parametrize(

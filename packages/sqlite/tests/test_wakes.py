@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import gc
+import statistics
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from alkstore_core import EnqueueOpts, QueueOpts, StopToken
+from alkstore_core import DatabaseError, EnqueueOpts, QueueOpts, StopToken
 from alkstore_sqlite import SqliteStore
 
 
@@ -67,6 +68,33 @@ async def test_commits_of_another_process_wake(store, path, receiving_process, w
     await WRITES[write](store)
 
     await receiving_process.expect("woken")
+
+
+@pytest.mark.parametrize("kind", ["AsyncSession", "AsyncConnection", "Session", "Connection"])
+async def test_a_joined_commit_wakes_the_own_process(store, path, ways, kind):
+    """The application's own commit wakes receivers beside it, from a worker thread as well."""
+
+    async def join_and_write() -> None:
+        async with ways.owner_of(kind, path) as owner:
+            tx = store.join(owner)
+            await ways.settled(tx.notify_tx("x", 1))
+            await ways.settled(tx.enqueue_tx("x", 1))
+            await ways.settled(tx.publish_tx("x", 1))
+            await ways.settled(owner.commit())
+
+    async with (
+        store.listen("x") as channel,
+        store.queue("x").wakes() as queue,
+        store.stream("x").subscribe("me") as events,
+    ):
+        if kind.startswith("Async"):
+            await join_and_write()
+        else:
+            await asyncio.to_thread(asyncio.run, join_and_write())
+
+        assert await soon(channel.recv()) is not None
+        assert await soon(queue.recv()) is not None
+        assert b"1" == (await soon(events.recv())).payload
 
 
 async def test_commits_of_another_store_wake(store, path):
@@ -236,6 +264,27 @@ async def test_receivers_end(path, tmp_path, kind, end):
     await store.close()
 
 
+@pytest.mark.parametrize("fate", ["delete", "replace"])
+async def test_a_file_that_is_gone_takes_no_more_writes(store, path, tmp_path, ways, fate):
+    """Once the path names another file or none, writes are refused instead of lost."""
+    async with SqliteStore(tmp_path / "another.db") as another:
+        await another.notify("x", 1)
+    async with ways.owner_of("AsyncSession", path) as owner:
+        if fate == "delete":
+            path.unlink()
+        else:
+            (tmp_path / "another.db").replace(path)
+
+        for call in (
+            lambda: store.queue("x").enqueue(1),
+            lambda: store.queue("x").claim_one("me"),
+            lambda: store.with_tx(lambda tx: tx.publish_tx("x", 1)),
+            lambda: store.join(owner).enqueue_tx("x", 1),
+        ):
+            with pytest.raises(DatabaseError):
+                await soon(call())
+
+
 async def test_a_subscription_misses_nothing_between_read_and_wait(store, path):
     """Events published while a subscriber reads are delivered, in order, without a gap."""
     async with SqliteStore(path) as other:
@@ -360,3 +409,29 @@ async def test_unread_receivers_do_not_slow_a_writer(path):
         loaded = min([await pace(store) for _ in range(3)])
 
     assert loaded < 4 * free
+
+
+@pytest.mark.alone
+async def test_other_processes_commits_are_noticed_in_milliseconds(path, spawn):
+    """At the default cadence half of all wakes come within 5 ms of another process's commit."""
+    async with SqliteStore(path) as store, store.listen("x") as receiver:
+        child = spawn("notifier.py", path)
+        await child.expect("ready")
+        delays = []
+        for _ in range(60):
+            child.tell("notify")
+            await soon(receiver.recv())
+            woken_at = time.monotonic()
+            delays.append(woken_at - float(await child.expect("committed")))
+
+    assert statistics.median(delays) < 0.005
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("receivers", "share"), [(100, 0.08), (0, 0.005)])
+async def test_waiting_costs_little(path, spawn, receivers, share):
+    """A hundred waiting receivers cost a few per cent of a core, and none cost nothing."""
+    child = spawn("idler.py", path, receivers)
+
+    assert float(await child.expect("used")) < share
+    assert [] == await child.succeed()

@@ -54,8 +54,13 @@ async def full(path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (400 << 10, hard))
         refused = 0
         for number in range(400):
+            payload = {"number": number, "ballast": "x" * 2000}
             try:
-                job_id = await queue.enqueue({"number": number, "ballast": "x" * 2000})
+                if number % 2:
+                    job_id = await queue.enqueue(payload)
+                else:
+                    async with store.transaction() as tx:
+                        job_id = await tx.enqueue_tx("work", payload)
             except DatabaseError:
                 refused += 1
             else:
@@ -65,6 +70,7 @@ async def full(path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         for number in range(400, 410):
             say("kept", await queue.enqueue({"number": number}), number)
+            await store.with_tx(lambda tx: tx.publish_tx("work", 1))
 
 
 asyncio.run({"readonly": readonly, "full": full}[sys.argv[1]](*sys.argv[2:]))
