@@ -35,6 +35,7 @@ class OpenTx:
         self._ended: tuple[type[AlkstoreError], str] | None = None
         self._ended_by_caller = False
         runtime.transactions.add(self)
+        session.on_loss(self.lose)
 
     @property
     def over(self) -> bool:
@@ -108,6 +109,12 @@ class OpenTx:
         """The handle is lost: its task may wait for the writer like everybody."""
         if self._lease is not None:
             self._lease.abandon()
+
+    def lose(self) -> None:
+        """The connection is gone: nothing can be committed any more."""
+        self.abandon()
+        if self._ended is None:
+            self._runtime.spawn(quietly(self._rollback(spent("lost with its connection"))))
 
     def drop(self) -> None:
         """Nobody can commit any more: roll back in the background."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 import weakref
 from collections import deque
@@ -32,12 +31,6 @@ class Lease:
     def mine(self) -> bool:
         """Whether the running task took this turn and still has it."""
         return self._task is not None and self._task() is asyncio.current_task()
-
-    @property
-    def orphaned(self) -> bool:
-        """Whether the task that took it has ended: then its handle may be lost as well."""
-        task = None if self._task is None else self._task()
-        return task is None or task.done()
 
     def abandon(self) -> None:
         """The handle is lost, its end only a matter of time: the task waits like others now.
@@ -149,10 +142,6 @@ class WriterSlot:
         self.taken = True
 
     async def _wait(self, ticket: _Ticket) -> None:
-        if self._holder is not None and self._holder.orphaned:
-            # Its handle may be lost in a cycle of frames, an error and its traceback. Then only
-            # the collector ends it, and that may take minutes to come by itself.
-            gc.collect()
         loop = asyncio.get_running_loop()
         waiter: _Waiter = loop.create_future()
         ticket.waiters.append(waiter)

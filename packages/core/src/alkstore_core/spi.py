@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from alkstore_core.clock import Clock
     from alkstore_core.jobspec import JobSpec
@@ -322,7 +322,18 @@ class TxSession(Session):
 
     @abstractmethod
     async def rollback(self) -> None:
-        """Undo everything; the writer slot and the connection are free. Idempotent."""
+        """Undo everything; the writer slot and the connection are free. Idempotent.
+
+        Core calls it after a `commit` that raised as well.
+        """
+
+    def on_loss(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the loop should the transaction be lost without being ended.
+
+        Nothing of it can be committed then, so core ends it at once instead of letting other
+        writers wait for a handle that may be lost too. An engine whose transactions never get
+        lost does nothing.
+        """
 
 
 class Fired(enum.Enum):

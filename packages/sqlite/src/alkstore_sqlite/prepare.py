@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,6 +84,9 @@ def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
     def on_close(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:  # noqa: ARG001
         closed(record.info.get(_KEY))
 
+    def on_invalidate(dbapi: DBAPIConnection, record: object, error: object) -> None:  # noqa: ARG001
+        _roll_back_first(dbapi)
+
     def on_execute(connection: Connection, cursor: object, statement: str, *rest: object) -> None:  # noqa: ARG001
         if connection.in_transaction() and statement != BEGIN:
             check_in_transaction(connection)
@@ -93,8 +98,28 @@ def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
     event.listen(engine, "do_connect", on_connecting)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "close", on_close)
+    event.listen(engine, "invalidate", on_invalidate)
     event.listen(engine, "before_cursor_execute", on_execute)
     event.listen(engine, "commit", on_commit)
+
+
+def _roll_back_first(dbapi: Any) -> None:
+    """Undo a connection's transaction before SQLAlchemy, giving the connection up, closes it.
+
+    While a cursor with unread rows is alive, as the frames of a cancelled call keep it, SQLite
+    closes only later; until then the transaction would stay open and the file locked.
+    """
+    driver = getattr(dbapi, "driver_connection", dbapi)
+    if isinstance(driver, sqlite3.Connection):
+        with contextlib.suppress(sqlite3.Error):
+            driver.rollback()
+        return
+    # The first step of the coroutine queues the call to the connection's thread, before the
+    # close that comes next; nobody waits for its answer.
+    rollback = driver.rollback()
+    with contextlib.suppress(StopIteration, ValueError, RuntimeError):
+        rollback.send(None).add_done_callback(asyncio.Future.exception)
+    rollback.close()
 
 
 def check_in_transaction(connection: Connection) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import URL, exc
+from sqlalchemy import URL, event, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from alkstore_core.completion import to_the_end
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import aiosqlite
+    from sqlalchemy.pool import ConnectionPoolEntry
 
     from alkstore_core.spi import Topic
     from alkstore_core.sql.compile import Compiler, Request
     from alkstore_sqlite.opts import SqliteOpts
 
 T = TypeVar("T")
+
+_LOSE = "alkstore_sqlite_lose"
 
 
 class Transactions:
@@ -63,6 +66,7 @@ class Transactions:
             connect_args={"timeout": 0},
         )
         watch_connections(self._engine.sync_engine, opts.synchronous)
+        event.listen(self._engine.sync_engine, "invalidate", _tell_of_loss)
 
     async def begin(self) -> SqlTxSession:
         """Begin, waiting for the lock in the fair way.
@@ -88,13 +92,15 @@ class Transactions:
                     raise locked(self._path, self._busy_timeout, error) from error
                 raise refused(self._path, error) from error
             raise
-        return SqlTxSession(
+        session = SqlTxSession(
             AiosqliteDriver(own, self._compiler, self._now, self._path),
             self._fire,
             connection,
             lambda: self._commit(connection, own),
             lambda: self._roll_back(connection),
         )
+        raw.info[_LOSE] = session.lose
+        return session
 
     async def close(self) -> None:
         """Give up every connection."""
@@ -124,6 +130,10 @@ class Transactions:
             await connection.close()
 
     async def _roll_back(self, connection: AsyncConnection) -> None:
+        if connection.closed or connection.invalidated:
+            # Given up already, and rolled back by that.
+            await connection.close()
+            return
         try:
             await connection.rollback()
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
@@ -178,6 +188,14 @@ class AiosqliteDriver(Driver):
             return Result(rows, len(rows))
         cursor = await self._connection.execute(sql, arguments)
         return Result([], cursor.rowcount)
+
+
+def _tell_of_loss(dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG001
+    """SQLAlchemy gives up a connection whose statement was cancelled."""
+    lose = record.info.pop(_LOSE, None)
+    if lose is not None:
+        # Soon: SQLAlchemy is in the midst of it.
+        asyncio.get_running_loop().call_soon(lose)
 
 
 def _in_transaction(connection: aiosqlite.Connection) -> bool:

@@ -283,11 +283,20 @@ class SqlTxSession(SqlSession, TxSession):
         self._rollback = rollback
         self._woken: dict[Topic, None] = {}
         self._spent = False
+        self._on_loss: Callable[[], None] | None = None
 
     def _woke(self, topic: Topic, mark: int | None) -> None:  # noqa: ARG002
         # Without its mark: a savepoint that was rolled back gives its numbers out again, and a
         # receiver that had seen them would sleep through the events that get them then.
         self._woken[topic] = None
+
+    def on_loss(self, callback: Callable[[], None]) -> None:
+        self._on_loss = callback
+
+    def lose(self) -> None:
+        """The connection is gone, and the transaction with it."""
+        if not self._spent and self._on_loss is not None:
+            self._on_loss()
 
     async def commit(self) -> None:
         self._spent = True

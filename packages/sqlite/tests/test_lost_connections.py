@@ -1,0 +1,79 @@
+"""Statements of the caller's that are cancelled: the connection is given up, the file is free."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from alkstore_core import DatabaseError
+from alkstore_sqlite import SqliteStore, prepare_engine
+
+# Long enough to be cancelled in, short enough not to be waited for.
+SLOW = text(
+    "WITH RECURSIVE counted(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM counted "
+    "WHERE x < 300000) SELECT count(*) FROM counted"
+)
+
+
+async def cancelled(work, begun):
+    """Run `work` until it is in its statement, then cancel it."""
+    task = asyncio.create_task(work)
+    await begun.wait()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_writer_that_waits_gets_its_turn_when_the_holder_is_cancelled(path):
+    """Who waits behind a transaction writes once that died in a statement, without a collection."""
+    begun = asyncio.Event()
+
+    async def hold(store):
+        tx = await store.begin_tx()
+        begun.set()
+        await tx.connection.execute(SLOW)
+
+    async with SqliteStore(path) as store:
+        holding = asyncio.create_task(hold(store))
+        await begun.wait()
+        waiting = asyncio.create_task(store.queue("work").enqueue("tea"))
+        await asyncio.sleep(0)
+        holding.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await holding
+        assert 1 == await waiting
+
+
+async def test_a_transaction_whose_connection_is_lost_says_so(path):
+    """The handle of a lost transaction is refused, and its task may write again at once."""
+    async with SqliteStore(path) as store:
+        tx = await store.begin_tx()
+        await tx.enqueue_tx("work", "tea")
+        await tx.connection.invalidate()
+
+        assert 1 == await store.queue("work").enqueue("coffee")
+        with pytest.raises(DatabaseError, match="lost with its connection"):
+            await tx.commit()
+        assert [b'"coffee"'] == [job.payload for job in await store.queue("work").jobs()]
+
+
+async def test_a_cancelled_statement_of_a_prepared_engine_leaves_no_lock(path):
+    """The file is free once the application's own statement was cancelled in its transaction."""
+    begun = asyncio.Event()
+    engine = prepare_engine(create_async_engine(f"sqlite+aiosqlite:///{path}"))
+
+    async def work(store):
+        async with engine.begin() as connection:
+            await store.join(connection).enqueue_tx("work", "tea")
+            begun.set()
+            await connection.execute(SLOW)
+
+    async with SqliteStore(path) as store:
+        await cancelled(work(store), begun)
+
+        assert 1 == await store.queue("work").enqueue("coffee")
+        assert [b'"coffee"'] == [job.payload for job in await store.queue("work").jobs()]
+    await engine.dispose()
