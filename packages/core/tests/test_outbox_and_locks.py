@@ -77,6 +77,18 @@ async def test_failed_delivery_is_retried_with_backoff(outbox):
     assert 1_002 <= job.run_at <= 1_005
 
 
+async def test_a_plain_function_is_refused_once_it_has_delivered(outbox):
+    """A delivery that is no async function raises, and its message does not go out again."""
+    sent = []
+    await outbox.enqueue("hello")
+
+    with pytest.raises(DatabaseError, match="async function"):
+        await outbox.run_once("w", lambda handle: sent.append(handle.job.payload))
+
+    assert [b'"hello"'] == sent
+    assert [] == await outbox.backing.jobs()
+
+
 async def test_message_is_dead_after_five_deliveries(clock, outbox):
     """The fifth failed delivery is the last; the message can be redriven."""
     await outbox.enqueue(1)

@@ -49,3 +49,15 @@ def check_duration(what: str, value: Any) -> int:
 def saturating_add(a: int, b: int) -> int:
     """The sum, held at the ends of the i64 range."""
     return min(max(a + b, I64_MIN), I64_MAX)
+
+
+def check_class(what: str, value: object, wanted: type) -> None:
+    """Refuse an argument of another class.
+
+    Raises:
+        DatabaseError: with a `TypeError` as its cause.
+
+    """
+    if not isinstance(value, wanted):
+        detail = f"{what} must be a {wanted.__name__}, not {type(value).__name__}"
+        raise DatabaseError(detail) from TypeError(detail)

@@ -42,7 +42,7 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """The fencing token: strictly growing through the whole database."""
+        """The fencing token, strictly growing through the whole database."""
         return self._token
 
     async def renew(self, ttl: int) -> bool:

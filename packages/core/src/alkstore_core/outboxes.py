@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from alkstore_core import requests
+from alkstore_core.errors import DatabaseError
 from alkstore_core.names import backing_queue
 from alkstore_core.queues import JobSource
 
@@ -44,7 +46,7 @@ class Outbox:
 
     @property
     def backing(self) -> JobSource:
-        """The queue behind it: stats, dead messages, redrive, sweep, wakes."""
+        """The queue behind it, for stats, dead messages, redrive, sweep and wakes."""
         return self._backing
 
     async def enqueue(self, payload: Any, opts: EnqueueOpts | None = None) -> int:
@@ -74,7 +76,7 @@ class Outbox:
 
         Raises:
             InvalidName: the worker id is not legal.
-            DatabaseError: the database refused.
+            DatabaseError: the database refused, or `delivery` is no async function.
             Closed: the store is not open.
 
         """
@@ -82,11 +84,20 @@ class Outbox:
         if handle is None:
             return False
         try:
-            await delivery(handle)
+            delivered = delivery(handle)
+            if inspect.isawaitable(delivered):
+                await delivered
         except Exception as error:  # noqa: BLE001 - whatever it is, the message is tried again.
             if not handle.settled:
                 await handle.retry(error)
         else:
             if not handle.settled:
                 await handle.ack()
+            if not inspect.isawaitable(delivered):
+                # Told, not retried: it has delivered, and would again at each attempt.
+                raise DatabaseError(
+                    f"delivery must be an async function: {delivery!r} returned "
+                    f"{type(delivered).__name__}, which cannot be awaited; its message counts as "
+                    "delivered"
+                )
         return True

@@ -7,12 +7,15 @@ import contextlib
 import weakref
 from typing import TYPE_CHECKING, Self
 
+from alkstore_core.errors import DatabaseError
+from alkstore_core.integers import check_class
+from alkstore_core.stop import StopToken
+
 if TYPE_CHECKING:
     from types import TracebackType
 
     from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Subscription
-    from alkstore_core.stop import StopToken
 
 
 class Receiver:
@@ -26,6 +29,12 @@ class Receiver:
     def __init__(
         self, runtime: Runtime, subscription: Subscription, stop: StopToken | None
     ) -> None:
+        if stop is not None:
+            try:
+                check_class("stop", stop, StopToken)
+            except DatabaseError:
+                subscription.close()
+                raise
         self._runtime = runtime
         self._subscription = subscription
         self._ended = False

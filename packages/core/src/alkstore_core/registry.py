@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 from alkstore_core.errors import DatabaseError
+from alkstore_core.integers import check_class
 from alkstore_core.store import Store
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
             not understand the URL. The message never holds the URL, which may hold a password.
 
     """
+    check_class("url", url, str)
     match = _SCHEME.match(url)
     if match is None:
         raise DatabaseError(

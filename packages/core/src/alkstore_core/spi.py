@@ -1,4 +1,4 @@
-"""The seam: what an engine implements and the contract suite certifies.
+"""The seam: what an engine implements (a suite that certifies it is planned).
 
 Everything above this module decides (validates, encodes, resolves options); everything below
 stores. An engine gets only values that are already checked: names are legal, integers are
@@ -368,7 +368,7 @@ class Engine(ABC):
     """A database and the way into it. Constructed without I/O; used from one event loop."""
 
     single_writer: bool
-    """At most one write transaction at a time (sqlite, mem): core queues writers fairly."""
+    """At most one write transaction at a time (sqlite, mem), so that core queues writers fairly."""
 
     busy_timeout: float
     """Seconds a write waits for its turn before it is a `DatabaseError`."""

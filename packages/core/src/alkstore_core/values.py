@@ -229,5 +229,5 @@ def _filled(cls: type[T]) -> Callable[..., T]:
     return fill
 
 
-new_job = _filled(Job)
-new_event = _filled(StreamEvent)
+new_job: Callable[..., Job] = _filled(Job)
+new_event: Callable[..., StreamEvent] = _filled(StreamEvent)

@@ -1,7 +1,6 @@
 """How SQLite finds the rows: by the right index, whatever else is in the tables."""
 
 import random
-
 from collections import defaultdict
 
 import pytest

@@ -110,7 +110,7 @@ class FileIdentity:
         if not self.names(self.path):
             message = (
                 f"the database file {self.path} was deleted or replaced while the store was "
-                "open; close the store and open it again"
+                "open; close this store and construct a new one"
             )
             raise DatabaseError(message)
 

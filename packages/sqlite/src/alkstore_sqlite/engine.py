@@ -76,6 +76,11 @@ class SqliteEngine(SqlEngine):
             DatabaseError: the file cannot be used, or its schema is another release's.
 
         """
+        directory = os.path.dirname(self.path)  # noqa: PTH120
+        if not os.path.isdir(directory):  # noqa: ASYNC240, PTH112
+            raise DatabaseError(f"cannot open {self.path}: there is no directory {directory}")
+        if os.path.isdir(self.path):  # noqa: ASYNC240, PTH112
+            raise DatabaseError(f"cannot open {self.path}: it is a directory")
         # A connection made now would leave `-wal` and `-shm` files that stay read-only with it.
         if os.path.exists(self.path) and not os.access(self.path, os.W_OK):  # noqa: ASYNC240, PTH110
             raise DatabaseError(f"{self.path} is read-only for this process; make it writable")

@@ -41,8 +41,8 @@ class SqliteOpts:
     synchronous: Synchronous = attrs.field(
         default="FULL", validator=lambda _self, _attribute, value: check_synchronous(value)
     )
-    """`"FULL"`: an acknowledged commit survives a power cut. `"NORMAL"`: it survives a crash of
-    the process, but the last ones may be undone by a power cut."""
+    """With `"FULL"` an acknowledged commit survives a power cut. With `"NORMAL"` it survives a
+    crash of the process, but the last ones may be undone by a power cut."""
 
     busy_timeout: float = attrs.field(default=5.0, validator=_positive)
     """Seconds a write waits for its turn, in this process and behind others, before it is a

@@ -47,10 +47,14 @@ def prepare_engine(
     `synchronous`. Nothing else changes. Preparing an engine twice is the same as once.
 
     Raises:
+        TypeError: no SQLAlchemy engine.
         ValueError: not a SQLite engine, or an option out of its range.
 
     """
     check_synchronous(synchronous)
+    if not isinstance(engine, Engine | AsyncEngine):
+        message = f"prepare_engine takes an Engine or AsyncEngine, not {type(engine).__name__}"
+        raise TypeError(message)
     target = _sync_engine(engine)
     if target.dialect.name != "sqlite":
         message = f"prepare_engine takes SQLite engines; this one is {target.dialect.name}"

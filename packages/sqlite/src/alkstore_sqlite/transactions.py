@@ -87,7 +87,8 @@ class Transactions:
                 # Not kept: what failed here may be the connection's own fault.
                 await connection.invalidate()
                 await connection.close()
-            if isinstance(error, exc.SQLAlchemyError | sqlite3.Error):
+            # RuntimeError: no thread can be started for the connection.
+            if isinstance(error, exc.SQLAlchemyError | sqlite3.Error | RuntimeError):
                 if judge(error) is Fault.BUSY:
                     raise locked(self._path, self._busy_timeout, error) from error
                 raise refused(self._path, error) from error

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from alkstore_core.errors import DatabaseError
 from alkstore_core.headers import encode_headers
-from alkstore_core.integers import check_duration, check_i64
+from alkstore_core.integers import check_class, check_duration, check_i64
 from alkstore_core.jobspec import JobSpec
 from alkstore_core.values import EnqueueOpts, QueueOpts, ScheduleOpts
 
@@ -23,7 +20,7 @@ class OptionResolver:
             DatabaseError: one is not an i64, or the visibility timeout is 0 or less.
 
         """
-        _check_class("opts", queue_opts, QueueOpts)
+        check_class("opts", queue_opts, QueueOpts)
         self._defaults = JobSpec(
             priority=0,
             delay=None,
@@ -50,7 +47,7 @@ class OptionResolver:
         """
         if opts is None:
             return self._defaults
-        _check_class("opts", opts, EnqueueOpts)
+        check_class("opts", opts, EnqueueOpts)
         delay = _optional("delay", opts.delay)
         run_at = _optional("run_at", opts.run_at)
         return self._stamped(opts, delay, run_at if delay is None else None)
@@ -65,7 +62,7 @@ class OptionResolver:
         """
         if opts is None:
             return self._defaults
-        _check_class("opts", opts, ScheduleOpts)
+        check_class("opts", opts, ScheduleOpts)
         return self._stamped(opts, None, None)
 
     def _stamped(
@@ -92,12 +89,6 @@ def _attempts(value: int) -> int:
 
 def _optional(what: str, value: int | None) -> int | None:
     return None if value is None else check_i64(what, value)
-
-
-def _check_class(what: str, value: Any, wanted: type) -> None:
-    if not isinstance(value, wanted):
-        detail = f"{what} must be {wanted.__name__}, not {type(value).__name__}"
-        raise DatabaseError(detail) from TypeError(detail)
 
 
 PLAIN = OptionResolver(QueueOpts())

@@ -12,7 +12,8 @@ def locked(database: str, busy_timeout: float, cause: BaseException | None) -> D
     """Nothing was done: somebody else's transaction outlasted our patience."""
     return _caused(
         f"{database} stayed locked by another connection or process for {busy_timeout:g} s; "
-        "find the transaction that is open that long, or raise busy_timeout",
+        "find the transaction that is open that long, or raise busy_timeout. If it is this task's "
+        "own, on an application's session: use store.join(session) and its *_tx methods",
         cause,
     )
 

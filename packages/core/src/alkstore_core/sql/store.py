@@ -53,7 +53,7 @@ class SqlTxHandle(TxHandle):
 
     @property
     def connection(self) -> AsyncConnection:
-        """The transaction's connection: what is executed on it commits with the handle.
+        """The transaction's connection; what is executed on it commits with the handle.
 
         Do not commit or roll back on it, and do not keep it beyond the handle.
 

@@ -41,7 +41,7 @@ DELAYED: ColumnElement[str] = literal_column("'delayed'", Text)
 PROCESSING: ColumnElement[str] = literal_column("'processing'", Text)
 EXPIRED: ColumnElement[str] = literal_column("'expired'", Text)
 
-metadata = MetaData()
+metadata: MetaData = MetaData()
 
 # SQLite numbers rows by itself only in a column that is exactly INTEGER.
 _BigInt = BigInteger().with_variant(Integer(), "sqlite")
@@ -69,7 +69,7 @@ def _job_columns() -> list[Column[object]]:
     ]
 
 
-jobs = Table(
+jobs: Table = Table(
     PREFIX + "jobs",
     metadata,
     Column("id", _BigInt, primary_key=True),
@@ -110,7 +110,7 @@ _partial_index(
     jobs.c.expires_at,
 )
 
-dead_jobs = Table(
+dead_jobs: Table = Table(
     PREFIX + "dead_jobs",
     metadata,
     Column("id", _BigInt, primary_key=True, autoincrement=False),
@@ -127,7 +127,7 @@ _partial_index(
     dead_jobs.c.retained_until,
 )
 
-events = Table(
+events: Table = Table(
     PREFIX + "events",
     metadata,
     Column("offset", _BigInt, primary_key=True),
@@ -140,7 +140,7 @@ events = Table(
 )
 Index(PREFIX + "events_stream", events.c.stream, events.c.offset)
 
-consumers = Table(
+consumers: Table = Table(
     PREFIX + "consumers",
     metadata,
     Column("stream", Text, nullable=False),
@@ -150,7 +150,7 @@ consumers = Table(
     sqlite_with_rowid=False,
 )
 
-locks = Table(
+locks: Table = Table(
     PREFIX + "locks",
     metadata,
     Column("name", Text, primary_key=True),
@@ -160,7 +160,7 @@ locks = Table(
     sqlite_with_rowid=False,
 )
 
-schedules = Table(
+schedules: Table = Table(
     PREFIX + "schedules",
     metadata,
     Column("name", Text, primary_key=True),
@@ -176,7 +176,7 @@ schedules = Table(
 
 # One row per notified channel, the latest notify first in line when `seq` is read backwards. A
 # notify replaces the row, so `seq` is new each time and stays above that of every removed row.
-channels = Table(
+channels: Table = Table(
     PREFIX + "channels",
     metadata,
     Column("seq", _BigInt, primary_key=True),
@@ -185,7 +185,7 @@ channels = Table(
     sqlite_autoincrement=True,
 )
 
-sequences = Table(
+sequences: Table = Table(
     PREFIX + "sequences",
     metadata,
     Column("name", Text, primary_key=True),
@@ -193,7 +193,7 @@ sequences = Table(
     sqlite_with_rowid=False,
 )
 
-meta = Table(
+meta: Table = Table(
     PREFIX + "meta",
     metadata,
     Column("key", Text, primary_key=True),
