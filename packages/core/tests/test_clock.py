@@ -160,12 +160,15 @@ async def test_sleepers_of_other_loops_have_run_as_well():
     ready = threading.Barrier(4)
     seen = []
 
+    async def sleep():
+        await clock.sleep_until(1010)
+        seen.append(clock.now())
+
     async def main():
-        task = asyncio.create_task(clock.sleep_until(1010))
+        task = asyncio.create_task(sleep())
         await asyncio.sleep(0)
         await asyncio.to_thread(ready.wait)
         await task
-        seen.append(clock.now())
         await asyncio.to_thread(ready.wait)
 
     threads = [threading.Thread(target=asyncio.run, args=[main()]) for _ in range(3)]
