@@ -77,3 +77,52 @@ async def test_a_cancelled_statement_of_a_prepared_engine_leaves_no_lock(path):
         assert 1 == await store.queue("work").enqueue("coffee")
         assert [b'"coffee"'] == [job.payload for job in await store.queue("work").jobs()]
     await engine.dispose()
+
+
+async def test_the_next_transaction_begins_whatever_became_of_the_last(path):
+    """Transactions that begin while a cancelled one is still being given up are whole."""
+
+    async def hold(store, begun):
+        tx = await store.begin_tx()
+        begun.set()
+        await tx.connection.execute(SLOW)
+
+    async def write(store, number):
+        async with store.transaction() as tx:
+            await tx.enqueue_tx("work", number)
+
+    async with SqliteStore(path) as store:
+        for number in range(30):
+            begun = asyncio.Event()
+            holding = asyncio.create_task(hold(store, begun))
+            await begun.wait()
+            writing = asyncio.create_task(write(store, number))
+            await asyncio.sleep(0)
+            holding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await holding
+            await writing
+
+        jobs = await store.queue("work").jobs()
+        assert list(range(30)) == [job.payload_as(int) for job in jobs]
+
+
+async def test_rows_that_a_trigger_keeps_out_are_an_error(path):
+    """A row that somebody's trigger ignores is reported to its caller, and to no other."""
+    async with SqliteStore(path) as store:
+        async with store.transaction() as tx:
+            await tx.connection.execute(
+                text(
+                    "CREATE TRIGGER keep_out BEFORE INSERT ON __alkstore_jobs "
+                    "WHEN new.payload = CAST('13' AS BLOB) BEGIN SELECT RAISE(IGNORE); END"
+                )
+            )
+
+        queue = store.queue("work")
+        answers = await asyncio.gather(
+            *(queue.enqueue(number) for number in (12, 13, 14)), return_exceptions=True
+        )
+
+        assert isinstance(answers[1], DatabaseError)
+        jobs = {job.id: job.payload for job in await queue.jobs()}
+        assert {answers[0]: b"12", answers[2]: b"14"} == jobs

@@ -133,9 +133,16 @@ def check_in_transaction(connection: Connection) -> None:
         DatabaseError: SQLite rolled it back by itself, or somebody ended it behind its back.
 
     """
-    driver: Any = connection.connection.driver_connection
-    if not driver.in_transaction:
+    if not in_transaction(connection.connection.driver_connection):
         raise no_transaction()
+
+
+def in_transaction(driver: Any) -> bool:
+    """Whether SQLite is in a transaction on a driver's connection; not on a closed one."""
+    try:
+        return driver is not None and bool(driver.in_transaction)
+    except (ValueError, sqlite3.ProgrammingError):
+        return False
 
 
 def no_transaction() -> DatabaseError:

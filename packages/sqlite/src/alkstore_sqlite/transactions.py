@@ -16,7 +16,7 @@ from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 from alkstore_core.sql.session import SqlTxSession
 from alkstore_sqlite.connections import Patience, judge
-from alkstore_sqlite.prepare import BEGIN, no_transaction, watch_connections
+from alkstore_sqlite.prepare import BEGIN, in_transaction, no_transaction, watch_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class Transactions:
             connect_args={"timeout": 0},
         )
         watch_connections(self._engine.sync_engine, opts.synchronous)
-        event.listen(self._engine.sync_engine, "invalidate", _tell_of_loss)
+        event.listen(self._engine.sync_engine, "invalidate", self._on_invalidate)
 
     async def begin(self) -> SqlTxSession:
         """Begin, waiting for the lock in the fair way.
@@ -118,10 +118,19 @@ class Transactions:
                 return
             await asyncio.sleep(pause)
 
+    def _on_invalidate(self, dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG002
+        """SQLAlchemy gives up a connection whose statement was cancelled."""
+        lose = record.info.pop(_LOSE, None)
+        if lose is not None:
+            # It is still closing that connection when the next transaction may begin already:
+            # that one must not find the same place of the pool.
+            self._engine.sync_engine.dispose(close=False)
+            asyncio.get_running_loop().call_soon(lose)
+
     async def _commit(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
         try:
             self._check()
-            if not _in_transaction(own):
+            if not in_transaction(own):
                 raise no_transaction()
             await connection.commit()
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
@@ -167,7 +176,7 @@ class AiosqliteDriver(Driver):
         return await to_the_end(asyncio.ensure_future(self._run(op, *args)))
 
     async def _run(self, op: Callable[..., Op[T]], *args: Any) -> T:
-        if not _in_transaction(self._connection):
+        if not in_transaction(self._connection):
             raise no_transaction()
         steps = self._compiler.requests(op, args, self._now)
         try:
@@ -189,19 +198,3 @@ class AiosqliteDriver(Driver):
             return Result(rows, len(rows))
         cursor = await self._connection.execute(sql, arguments)
         return Result([], cursor.rowcount)
-
-
-def _tell_of_loss(dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG001
-    """SQLAlchemy gives up a connection whose statement was cancelled."""
-    lose = record.info.pop(_LOSE, None)
-    if lose is not None:
-        # Soon: SQLAlchemy is in the midst of it.
-        asyncio.get_running_loop().call_soon(lose)
-
-
-def _in_transaction(connection: aiosqlite.Connection) -> bool:
-    try:
-        return connection.in_transaction
-    except ValueError:
-        # Closed, by whoever got hold of the transaction's connection.
-        return False

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 IDENTITY_SECONDS = 0.1
 """How often to make sure that the path still names the file that was opened."""
 
+NAP_SECONDS = 0.05
+
 logger = logging.getLogger(__name__)
 
 Mark = tuple["Topic", int | None]
@@ -136,7 +138,7 @@ class Watcher:
                 if version is None:
                     version = _data_version(connection)
                 self._answer(None)
-                time.sleep(self._poll_interval)
+                self._nap()
                 found = _data_version(connection)
                 if found != version:
                     news = self._probe(connection, self._topics)
@@ -147,11 +149,18 @@ class Watcher:
                 # Not read this time: `version` is unchanged, so the next turn looks again.
                 if judge(error) is not Fault.BUSY:
                     raise
-                time.sleep(self._poll_interval)
+                self._nap()
             now = time.monotonic()
             if now >= look_again:
                 self._identity.check()
                 look_again = now + IDENTITY_SECONDS
+
+    def _nap(self) -> None:
+        """Sleep for the poll interval, a long one in slices: the end must not wait for it."""
+        left = self._poll_interval
+        while left > 0 and not self._ending and not self._asked:
+            time.sleep(min(left, NAP_SECONDS))
+            left -= NAP_SECONDS
 
     def _answer(self, error: BaseException | None) -> None:
         while self._asked:

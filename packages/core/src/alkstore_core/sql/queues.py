@@ -21,7 +21,7 @@ from alkstore_core.sql._jobs import (
     under_claims,
     unlapsed,
 )
-from alkstore_core.sql.rows import job_from_row
+from alkstore_core.sql.rows import ascending, job_from_row
 from alkstore_core.sql.tables import DELAYED, PROCESSING, READY, dead_jobs, jobs
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def insert_jobs(queue: str, payloads: Sequence[bytes], spec: JobSpec) -> Op[list
     else:
         row["payloads"] = as_json(payload.decode() for payload in payloads)
         result = yield INSERT_JOBS, row
-    # Rows come back in any order, but their ids were given in the order of the array.
-    return sorted(id_ for (id_,) in result.rows)
+    return ascending(result, len(payloads))
 
 
 def ack(queue: str, claims: Sequence[Claim]) -> Op[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from alkstore_core.errors import CodecError
+from alkstore_core.errors import CodecError, DatabaseError
 from alkstore_core.headers import decode_headers
 from alkstore_core.values import (
     ConsumerPosition,
@@ -21,6 +21,8 @@ from alkstore_core.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alkstore_core.sql.op import Result
+
     Row = Sequence[Any]
 
 _log = logging.getLogger(__name__)
@@ -32,6 +34,22 @@ _STATES = {
     "processing": JobState.PROCESSING,
     "dead": JobState.DEAD,
 }
+
+
+def ascending(result: Result, expected: int) -> list[int]:
+    """Keys of inserted rows, in the order of what was inserted.
+
+    Rows come back in any order, but their keys were given in the order of the array.
+
+    Raises:
+        DatabaseError: a trigger of somebody's kept rows from being stored.
+
+    """
+    if len(result.rows) != expected:
+        raise DatabaseError(
+            f"the database stored {len(result.rows)} of {expected} rows: a trigger on the table?"
+        )
+    return sorted(key for (key,) in result.rows)
 
 
 def job_from_row(row: Row) -> Job:

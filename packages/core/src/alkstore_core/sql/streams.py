@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, delete, func, insert, 
 
 from alkstore_core.sql._dialect import NOW, Elements, upsert
 from alkstore_core.sql._jobs import ZERO, as_json, up_to
-from alkstore_core.sql.rows import consumer_from_row, event_from_row
+from alkstore_core.sql.rows import ascending, consumer_from_row, event_from_row
 from alkstore_core.sql.tables import consumers, events
 from alkstore_core.values import StreamBounds
 
@@ -115,8 +115,7 @@ def append(stream: str, entries: Sequence[Entry]) -> Op[list[int]]:
     else:
         rows = as_json((payload.decode(), key, headers) for payload, key, headers in entries)
         result = yield APPEND_MANY, {"stream": stream, "entries": rows}
-    # Rows come back in any order, but offsets were given in the order of the array.
-    return sorted(offset for (offset,) in result.rows)
+    return ascending(result, len(entries))
 
 
 def read(stream: str, after: int, limit: int) -> Op[list[StreamEvent]]:
