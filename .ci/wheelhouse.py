@@ -63,7 +63,9 @@ def build() -> Path:
         # Legs may run at once: each builds aside, the first rename wins.
         with tempfile.TemporaryDirectory(dir=HOUSES) as aside:
             out = Path(aside) / "out"
-            uv("build", "--quiet", "--all-packages", "--build-constraints", LOCK, "--out-dir", out)
+            # Relative to ROOT, as uv splits this option at spaces.
+            constraints = ("--build-constraints", LOCK.name)
+            uv("build", "--quiet", "--all-packages", *constraints, "--out-dir", out)
             (out / ".gitignore").unlink(missing_ok=True)
             try:
                 out.rename(house)

@@ -219,8 +219,32 @@ def test_a_terminal_gets_one_bar(monkeypatch):
     screen.heartbeat(1, 2, "half")
     screen.line("news")
     screen.clear()
-    bar = "\r\x1b[K    ██████▌░░░░░░ 1/2  half"
+    bar = "\r\x1b[K    █████░░░░░ 1/2  half"
     assert screen._out.getvalue() == f"{bar}\r\x1b[Knews\n{bar}\r\x1b[K"
+
+
+@pytest.mark.parametrize("columns", [50, 80, 100])
+def test_a_terminal_is_not_overrun(monkeypatch, columns):
+    """Nothing is wider than the terminal: values wrap, and of a note whole parts go."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "")
+    screen = Screen(Terminal())
+    screen.advance(1_234, 1_650, "1,234 files/s · 24 claimed · 1,234 projected")
+    screen.clear()
+    screen.table(("Title", [*judge(healthy(), DIRECT), Row(False, "as it is", "so-called " * 20)]))
+    _, note, *lines = screen._out.getvalue().replace("\r\x1b[K", "\n").splitlines()
+    assert max(map(len, [note, *lines])) <= columns
+    assert note.endswith("1,234 projected" if columns >= 80 else "1,234 files/s")
+    assert "".join(lines).count("so-called") == 20
+
+
+def test_a_poor_encoding_is_no_crash():
+    """What the output cannot encode is replaced."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Screen(out).heartbeat(1, 2, "one · zwölf")
+    out.seek(0)
+    assert out.read() == "        1/2  one - zw?lf\n"
 
 
 @pytest.fixture

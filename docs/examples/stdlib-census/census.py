@@ -118,7 +118,9 @@ class Census:
 def main() -> int:
     """Run, clean up, and return the exit status: 0 held, 1 did not, 130 interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=int, metavar="N", help="count the first N files only")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help=f"count the first N files only, at least {FEWEST}"
+    )
     parser.add_argument("--deadline", type=float, default=150, metavar="S", help="give up then")
     parser.add_argument("--keep", action="store_true", help="keep the database, say where it is")
     options = parser.parse_args()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from screen import SEPARATOR
 from tables import COUNTED, JOBS, PROGRESS, PROJECTOR
 
 if TYPE_CHECKING:
@@ -58,5 +59,7 @@ class Reporter:
         projected = await self._store.stream(COUNTED).get_offset(PROJECTOR)
         rate = (done - before) / (now - then)
         claimed = stats.processing + stats.lapsed
-        self._note = f"{rate:,.0f} files/s · {claimed} claimed · projected to {projected:,}"
+        self._note = SEPARATOR.join(
+            (f"{rate:,.0f} files/s", f"{claimed} claimed", f"{projected:,} projected")
+        )
         self._screen.heartbeat(done, self._total, self._note)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -17,6 +19,8 @@ GREEN, RED, DIM, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\0
 BOXES = ((("╭╮", "├┤", "╰╯"), "─", "│"), (("++", "++", "++"), "-", "|"))
 TICKS = (("✓", "✗"), ("ok", "NO"))
 EIGHTHS = " ▏▎▍▌▋▊▉█"
+SEPARATOR = " · "  # between the parts of a note
+NARROWEST = 20  # columns for a table's values, however narrow the terminal
 
 
 class Row(NamedTuple):
@@ -45,6 +49,8 @@ class Screen:
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._colour = self._live and "NO_COLOR" not in os.environ
         self._ascii = not _can_encode(out)
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(errors="replace")  # rather a "?" than a crash
         self._bar: tuple[int, int, str] | None = None
         self._drawn_at = -PLAIN_LINE_S
 
@@ -86,7 +92,10 @@ class Screen:
         rows = [row for _, part in sections for row in part]
         left = max(len(row.name) for row in rows)
         blank = " " * len(TICKS[self._ascii][0])
-        inner = left + max(len(row.value) for row in rows) + len(blank) + 5
+        frame = left + len(blank) + 7
+        room = max(self._columns() - frame, NARROWEST)
+        right = min(max(len(row.value) for row in rows), room)
+        inner = frame + right - 2
         corners, flat, wall = BOXES[self._ascii]
         for n, (title, part) in enumerate(sections):
             corner = corners[min(n, 1)]
@@ -94,8 +103,10 @@ class Screen:
             self.line(f"{corner[0]}{flat} {self.paint(title, BOLD)} {rest}{corner[1]}")
             for row in part:
                 mark = blank if row.good is None else self.mark(row.good)
-                text = f"{row.name:<{left}}  {row.value}"
-                self.line(f"{wall} {mark} {text:<{inner - len(blank) - 3}} {wall}")
+                name = row.name
+                for value in textwrap.wrap(row.value, right, break_on_hyphens=False) or [""]:
+                    self.line(f"{wall} {mark} {name:<{left}}  {value:<{right}} {wall}")
+                    mark, name = blank, ""
         self.line(f"{corners[2][0]}{flat * inner}{corners[2][1]}")
 
     def mark(self, good: bool) -> str:
@@ -110,14 +121,22 @@ class Screen:
         if not self._live or self._bar is None:
             return
         done, total, note = self._bar
-        columns = shutil.get_terminal_size().columns
+        columns = self._columns()
         text = f" {done:,}/{total:,}  {note}"
-        bar = draw_bar(done, total, min(30, max(10, columns // 3)), ascii_only=self._ascii)
+        bar = draw_bar(done, total, min(30, max(10, columns // 5)), ascii_only=self._ascii)
         room = columns - len(bar) - 5
+        while len(text) > room and SEPARATOR in text:
+            text = text.rpartition(SEPARATOR)[0]  # whole parts go, no number is cut in two
         self._drawn_at = time.monotonic()
         self._write(f"    {self.paint(bar, GREEN)}{text[:room]}")
 
+    def _columns(self) -> int:
+        """How wide a line may be; a pipe takes any."""
+        return shutil.get_terminal_size().columns if self._out.isatty() else sys.maxsize
+
     def _write(self, text: str) -> None:
+        if self._ascii:
+            text = text.replace(SEPARATOR, " - ")
         # On a terminal the cursor rests at the end of the bar; what comes replaces it.
         self._out.write(f"\r\033[K{text}" if self._live else text)
         self._out.flush()

@@ -105,7 +105,7 @@ def check_redelivery(evidence: Evidence) -> Row:
     if not story.held:
         wrong = ["no worker was killed while it held jobs"]
     done = sum(done for job_id, done in evidence.redeliveries if job_id in story.held)
-    value = f"all {len(story.held)} that {story.killed} held when killed; {done} were done already"
+    value = f"all {len(story.held)} that {story.killed} held when killed; {done} already done"
     return _row("redelivered", wrong, value)
 
 
@@ -160,6 +160,6 @@ def not_once(expected: Collection[str], found: Iterable[str | None]) -> list[str
 def _row(name: str, wrong: list[str], right: str) -> Row:
     if not wrong:
         return Row(good=True, name=name, value=right)
-    first = wrong[0] if len(wrong[0]) <= LONGEST else f"{wrong[0][:LONGEST]}…"
+    first = wrong[0] if len(wrong[0]) <= LONGEST else f"{wrong[0][:LONGEST]}..."
     more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
     return Row(good=False, name=name, value=f"{first}{more}")
