@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sqlite3
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,6 +107,17 @@ async def idle(path: Path, poll_interval: float, receivers: int, seconds: float)
     return 100 * used / wall
 
 
+async def poll(path: Path, poll_interval: float, seconds: float) -> object:
+    """Ask a plain connection for `data_version` and nothing else; the share of one core."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        await _begin()
+        start, used = time.monotonic(), time.process_time()
+        while time.monotonic() < start + seconds:
+            connection.execute("PRAGMA data_version").fetchone()
+            time.sleep(poll_interval)  # noqa: ASYNC251 - nothing else runs on this loop
+        return 100 * (time.process_time() - used) / (time.monotonic() - start)
+
+
 def _receiver(store: SqliteStore, number: int) -> AbstractAsyncContextManager[Any]:
     """Some of each kind, as a service has them."""
     name = f"bench-{number}"
@@ -121,6 +133,7 @@ ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
     "call": call,
     "saturate": saturate,
     "idle": idle,
+    "poll": poll,
 }
 
 

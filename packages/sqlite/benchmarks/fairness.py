@@ -28,6 +28,7 @@ def saturation(tasks: int) -> Workload:
         name=f"fairness: {who}, longest wait",
         unit="s",
         target=Target(bound=1.0, at_most=True),
+        worst=True,
     )
 
     async def rounds(scene: Scene) -> AsyncIterator[Sample]:

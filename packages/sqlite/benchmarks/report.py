@@ -38,7 +38,7 @@ class Line:
 
 
 def summarise(row: Row, samples: Iterable[Sample]) -> Line:
-    """Judge a row by the median of its rounds.
+    """Judge a row by the median of its rounds, or by the worst of them.
 
     The measure is the median of the rounds' ratios, not the ratio of the medians: both sides of
     one ratio saw the same weather.
@@ -46,7 +46,7 @@ def summarise(row: Row, samples: Iterable[Sample]) -> Line:
     rounds = list(samples)
     references = [s.reference for s in rounds if s.reference is not None]
     measures = [s.ours / s.reference if s.reference else s.ours for s in rounds]
-    measure = statistics.median(measures)
+    measure = max(measures) if row.worst else statistics.median(measures)
     return Line(
         name=row.name,
         unit=row.unit,

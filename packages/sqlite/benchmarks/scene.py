@@ -36,6 +36,8 @@ class Row:
     name: str
     unit: str
     target: Target | None = None
+    worst: bool = False
+    """Judged by its worst round, not by the median: a promise about the single case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from scene import Row, Sample, Target, Workload, options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from alkstore_core import WakeReceiver
     from scene import Scene, Synchronous
@@ -61,24 +62,36 @@ def latency(name: str, target: Target | None, role: str, *args: str) -> Workload
 
 
 def idle(poll_interval: float, receivers: int, bound: float) -> Workload:
-    """CPU time of a process whose receivers wait for commits that do not come."""
+    """CPU time of a process whose receivers wait for commits that do not come.
+
+    Beside it, in the same round, that of a bare loop which only sleeps and asks SQLite: what a
+    look costs on this machine at this hour, whoever looks.
+    """
     what = f"{receivers} receivers" if receivers else "no receivers"
+    cadence = f"at {poll_interval * 1000:g} ms"
     row = Row(
-        name=f"idle: {what} at {poll_interval * 1000:g} ms",
+        name=f"idle: {what} {cadence}",
         unit="% of a core",
         target=Target(bound=bound, at_most=True),
     )
+    bare = Row(name=f"idle: the bare loop {cadence}", unit="% of a core")
 
     async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+        seconds = scene.seconds(IDLE_SECONDS)
         for _ in range(scene.rounds):
             with scene.file() as path:
                 await create(path, "FULL")
-                seconds = scene.seconds(IDLE_SECONDS)
-                child = await Child.start("idle", path, poll_interval, receivers, seconds)
-                child.begin()
-                yield Sample(row=row.name, ours=cast("float", await child.result()))
+                if receivers:
+                    yield await _share(bare, "poll", path, poll_interval, seconds)
+                yield await _share(row, "idle", path, poll_interval, receivers, seconds)
 
-    return Workload(rows=(row,), rounds=rounds)
+    return Workload(rows=(row, bare) if receivers else (row,), rounds=rounds)
+
+
+async def _share(row: Row, role: str, path: Path, *args: object) -> Sample:
+    child = await Child.start(role, path, *args)
+    child.begin()
+    return Sample(row=row.name, ours=cast("float", await child.result()))
 
 
 async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], list[int]]:
