@@ -26,6 +26,7 @@ sys.path.append(str(PROCS))
 
 import receivers  # noqa: E402 - found through the line above
 import ways as ways_module  # noqa: E402
+from blocking import blocking_calls  # noqa: E402, F401 - a fixture of every test
 from wire import Lines, SharedClock  # noqa: E402
 
 

@@ -287,19 +287,28 @@ async def test_a_transactions_failed_commit_is_unknown_and_not_tried_again(store
     assert failing_commit[0] is not failing_commit[1]
 
 
-async def test_an_error_of_the_database_quotes_nothing_of_ours(store, path, sql):
+@pytest.mark.parametrize("kind", ["AsyncSession", "AsyncConnection", "Session", "Connection"])
+async def test_an_error_of_the_database_quotes_nothing_of_ours(store, path, sql, ways, kind):
     """A refusal carries the driver's words, and of statement and payload nothing."""
     sql(
         "CREATE TRIGGER verdict BEFORE INSERT ON __alkstore_jobs "
         "BEGIN SELECT RAISE(ABORT, 'not today'); END"
     )
-    with pytest.raises(DatabaseError, match="not today") as plain:
-        await store.queue("x").enqueue("a secret")
-    with pytest.raises(DatabaseError, match="not today") as in_tx:
-        await store.with_tx(lambda tx: tx.enqueue_tx("x", "a secret"))
 
-    assert "secret" not in f"{plain.value}{in_tx.value}"
-    assert "INSERT" not in f"{plain.value}{in_tx.value}"
+    async def enqueue_joined() -> None:
+        async with ways.owner_of(kind, path) as owner:
+            await ways.settled(owner.begin())
+            await ways.settled(store.join(owner).enqueue_tx("x", "a secret"))
+
+    for call in (
+        lambda: store.queue("x").enqueue("a secret"),
+        lambda: store.with_tx(lambda tx: tx.enqueue_tx("x", "a secret")),
+        enqueue_joined,
+    ):
+        with pytest.raises(DatabaseError, match="not today") as caught:
+            await call()
+        assert "secret" not in str(caught.value)
+        assert "INSERT" not in str(caught.value)
 
 
 async def test_a_business_statement_that_fails_is_the_callers_own_error(store):

@@ -56,11 +56,13 @@ class Transaction:
         """Write a row and a job, then let SQLite roll back by itself; the error is caught."""
         await self.insert(1)
         await self.call("enqueue_tx", "mail", "before")
-        with pytest.raises(Exception, match="no|UNIQUE"):
-            if cause == "a trigger":
-                await self.call("enqueue_tx", "bad", 1)
-            else:
-                await self.insert(1, "OR ROLLBACK")
+        bad = (
+            self.call("enqueue_tx", "bad", 1)
+            if cause == "a trigger"
+            else self.insert(1, "OR ROLLBACK")
+        )
+        with pytest.raises(Exception, match=r"no|UNIQUE"):
+            await bad
 
 
 @pytest.fixture
@@ -129,12 +131,15 @@ async def test_a_vanished_transaction_does_not_commit(store, sql, begun, kind, c
 
 async def test_a_block_with_a_vanished_transaction_does_not_end_well(store, sql):
     """`transaction()` raises when a business statement, whose error was caught, ended it."""
+
+    async def work(tx) -> None:
+        await tx.enqueue_tx("mail", "before")
+        await tx.connection.execute(text("INSERT INTO orders VALUES (1)"))
+        with contextlib.suppress(Exception):
+            await tx.connection.execute(text("INSERT OR ROLLBACK INTO orders VALUES (1)"))
+
     with pytest.raises(DatabaseError, match="no longer there"):
-        async with store.transaction() as tx:
-            await tx.enqueue_tx("mail", "before")
-            await tx.connection.execute(text("INSERT INTO orders VALUES (1)"))
-            with contextlib.suppress(Exception):
-                await tx.connection.execute(text("INSERT OR ROLLBACK INTO orders VALUES (1)"))
+        await store.with_tx(work)
 
     assert NOTHING == await traces(store, sql)
 
@@ -154,12 +159,10 @@ async def test_nothing_is_written_after_the_connection_ended_it(store, sql, endi
         "commit": lambda connection: connection.commit(),
         "COMMIT": lambda connection: connection.exec_driver_sql("COMMIT"),
     }
-    with pytest.raises(KeyError):
-        async with store.transaction() as tx:
-            await endings[ending](tx.connection)
-            with pytest.raises(DatabaseError):
-                await tx.enqueue_tx("mail", "after")
-            raise KeyError
+    async with store.begin_tx() as tx:
+        await endings[ending](tx.connection)
+        with pytest.raises(DatabaseError):
+            await tx.enqueue_tx("mail", "after")
 
     assert NOTHING == await traces(store, sql)
 
@@ -167,10 +170,13 @@ async def test_nothing_is_written_after_the_connection_ended_it(store, sql, endi
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_a_commit_after_the_connection_ended_it_is_an_error(store, sql, ending):
     """A handle does not report a commit of what its connection threw away."""
+
+    async def work(tx) -> None:
+        await tx.enqueue_tx("mail", "before")
+        await ENDINGS[ending](tx.connection)
+
     with pytest.raises(DatabaseError):
-        async with store.transaction() as tx:
-            await tx.enqueue_tx("mail", "before")
-            await ENDINGS[ending](tx.connection)
+        await store.with_tx(work)
 
     assert NOTHING == await traces(store, sql)
 
@@ -178,12 +184,15 @@ async def test_a_commit_after_the_connection_ended_it_is_an_error(store, sql, en
 @pytest.mark.parametrize("ending", [*ENDINGS, "a trigger"])
 async def test_the_next_writer_need_not_wait(store, begun, ending):
     """Whatever ended a transaction, the turn, the lock and the store are there for the next."""
+
+    async def work(tx) -> None:
+        if ending == "a trigger":
+            await tx.enqueue_tx("bad", 1)
+        else:
+            await ENDINGS[ending](tx.connection)
+
     with pytest.raises(DatabaseError):
-        async with store.transaction() as tx:
-            if ending == "a trigger":
-                await tx.enqueue_tx("bad", 1)
-            else:
-                await ENDINGS[ending](tx.connection)
+        await store.with_tx(work)
 
     async with asyncio.timeout(4):
         await store.queue("mail").enqueue("next")
