@@ -66,7 +66,7 @@ class SqliteEngine(SqlEngine):
         # Reads have a connection of their own, so that they never wait for a writer.
         self.auto = SqlSession(self._writer, self.signals.fire, self._reader)
         self._transactions = Transactions(
-            self.path, opts, self._compiler, self.read_clock, self.signals.fire, self._check_file
+            self.path, opts, self._compiler, self.read_clock, self.signals.fire
         )
 
     async def open(self) -> None:

@@ -149,7 +149,7 @@ def no_transaction() -> DatabaseError:
     """What is said when a transaction has vanished."""
     return DatabaseError(
         "this transaction is no longer there: SQLite rolled it back after an error, or it was "
-        "ended on its connection; nothing of it was committed, begin it again"
+        "ended on its connection; nothing more is done in it, begin another one"
     )
 
 

@@ -43,18 +43,13 @@ class Transactions:
         compiler: Compiler,
         now: Callable[[], int],
         fire: Callable[[Topic, int | None], None],
-        check: Callable[[], None],
     ) -> None:
-        """Prepare; nothing is opened before the first `begin`.
-
-        `check` raises when the file is no longer the one that was opened.
-        """
+        """Prepare; nothing is opened before the first `begin`."""
         self._path = path
         self._busy_timeout = opts.busy_timeout
         self._compiler = compiler
         self._now = now
         self._fire = fire
-        self._check = check
         self._engine = create_async_engine(
             URL.create("sqlite+aiosqlite", database=path),
             # One transaction of ours at a time; the second is for the moment of its end.
@@ -129,7 +124,6 @@ class Transactions:
 
     async def _commit(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
         try:
-            self._check()
             if not in_transaction(own):
                 raise no_transaction()
             await connection.commit()
