@@ -232,19 +232,20 @@ async def test_a_cancelled_call_leaves_the_joined_transaction_to_its_owner(store
 
 
 async def test_cancelled_joined_transactions_leave_no_lock(store, path, ways):
-    """The application's own sessions, cancelled at random, leave the file to the next writer."""
+    """The application's transactions, cancelled at random, leave the file to the next writer."""
     dice = random.Random(11)
 
-    async def transact(number) -> None:
-        async with ways.owner_of("AsyncSession", path) as owner, owner.begin():
+    async def transact(owner, number) -> None:
+        async with owner.begin():
             tx = store.join(owner)
             await tx.enqueue_tx("x", number)
             await tx.publish_tx("x", number)
 
     for number in range(60):
-        await cancelled(transact(number), dice)
-    async with asyncio.timeout(5):
-        await transact(60)
+        async with ways.owner_of("AsyncConnection", path) as owner:
+            await cancelled(transact(owner, number), dice)
+    async with asyncio.timeout(5), ways.owner_of("AsyncConnection", path) as owner:
+        await transact(owner, 60)
         await store.queue("x").enqueue(61)
 
     jobs = [job.payload_as(int) for job in await store.queue("x").jobs(limit=1000)]

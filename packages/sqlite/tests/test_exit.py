@@ -11,6 +11,7 @@ from alkstore_core import AlkstoreError
 from alkstore_sqlite import SqliteStore
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("how", "status", "complaint"),
     [
@@ -34,6 +35,7 @@ async def test_a_program_that_forgets_to_close_ends(path, spawn, how, status, co
         assert len(await store.queue("x").jobs()) in {0, 3}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["waits", "waits_inside", "writes"])
 async def test_an_interrupted_program_ends(path, spawn, how):
     """A script that gets SIGINT ends within 5 s as one that was interrupted."""

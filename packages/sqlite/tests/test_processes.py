@@ -65,12 +65,12 @@ async def test_each_job_is_handled_once(path, spawn, shared_clock, integrity, sc
     for worker in workers:
         worker.hang_up()
     await asyncio.gather(*following)
+    for child in producers + workers:
+        assert [] == await child.succeed()
 
     assert sorted(tally.made) == sorted(tally.handled)
     assert sorted(tally.made) == sorted(tally.acked)
     assert PRODUCERS * each == len(set(tally.made))
-    for child in producers + workers:
-        assert [] == await child.succeed()
     assert "ok" == integrity()
 
 
@@ -96,6 +96,7 @@ async def test_killed_workers_lose_no_job(path, spawn, shared_clock, integrity, 
         following.append(asyncio.create_task(tally.follow(workers[-1])))
     for producer in producers:
         await asyncio.to_thread(producer.process.wait, 60)
+        assert 0 == producer.process.returncode, producer.stderr
     shared_clock.advance(61)
     async with SqliteStore(path, clock=shared_clock) as store:
         async with asyncio.timeout(60):
@@ -104,6 +105,8 @@ async def test_killed_workers_lose_no_job(path, spawn, shared_clock, integrity, 
     for worker in workers:
         worker.hang_up()
     await asyncio.gather(*following)
+    for child in producers + workers:
+        assert [] == await child.succeed()
 
     assert PRODUCERS * each == len(set(tally.made))
     assert set(tally.made) == set(tally.handled)
@@ -112,8 +115,6 @@ async def test_killed_workers_lose_no_job(path, spawn, shared_clock, integrity, 
     # An ack that landed and was not said any more can only be one of a killed worker's last.
     unsaid = set(tally.made) - set(acks)
     assert unsaid <= set().union(*(tally.last_batch.get(child, set()) for child in killed))
-    for child in producers + workers:
-        assert [] == await child.succeed()
     assert "ok" == integrity()
 
 
