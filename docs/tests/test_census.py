@@ -341,7 +341,13 @@ def start(tmp_path, *options):
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - nothing else runs in this process yet
     )
+
+
+def _heed_interrupts():
+    """A shell's background jobs, and so a CI's, are begun with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def left_behind(tmp_path):

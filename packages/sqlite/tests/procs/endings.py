@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import sys
 import threading
 
@@ -10,6 +11,9 @@ from wire import say
 from alkstore_sqlite import SqliteStore
 
 kept = []
+
+# A shell's background jobs, and so a CI's, are begun with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def be_patient() -> None:
