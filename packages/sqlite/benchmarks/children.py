@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from scene import Synchronous
 
-PAUSE = (0.010, 0.020)
+PAUSE = (0.020, 0.030)
 """Seconds between two commits; random, so that they fall anywhere between two polls."""
 
 
