@@ -247,6 +247,8 @@ class Runner(Driver):
                 if late:
                     return late, [call for call in calls if call.error is None]
                 time.sleep(retry_pause())
+                # Others had the lock meanwhile: whoever waited has not had its streak yet.
+                self._streak_began = time.monotonic()
             except _StatementError as error:
                 self._one_by_one(calls, error.__cause__)
                 return calls, []
