@@ -144,6 +144,12 @@ def make(database):
     return make_runner
 
 
+@pytest.fixture(autouse=True)
+def groups_are_not_cut(monkeypatch):
+    """A machine that pauses for 20 ms must not split a group that a test looks at."""
+    monkeypatch.setattr(runner_module, "GROUP_SECONDS", 60)
+
+
 @pytest.fixture
 async def start(make):
     """Make and start a runner; it ends with the test."""
