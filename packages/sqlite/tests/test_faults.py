@@ -157,11 +157,13 @@ async def test_joined_engines_leave_no_compiler(store, path, ways):
                 await ways.settled(store.join(owner).enqueue_tx("x", 1))
 
     await join_each()
-    before = compilers(), len(connection_drivers._compilers)
+    alive, kept = compilers(), len(connection_drivers._compilers)
     for _ in range(3):
         await join_each()
 
-    assert before == (compilers(), len(connection_drivers._compilers))
+    assert kept == len(connection_drivers._compilers)
+    # Fewer is no leak: stores of tests before this one may go meanwhile.
+    assert compilers() <= alive
 
 
 async def test_no_subscriber_relies_on_a_look_that_was_not_yet_taken(store, path, monkeypatch):

@@ -4,6 +4,8 @@ import asyncio
 import collections
 import random
 
+import pytest
+
 from alkstore_sqlite import SqliteStore
 
 PRODUCERS = 4
@@ -49,9 +51,10 @@ async def start_worker(spawn, path, clock, number, form):
     return worker
 
 
+@pytest.mark.timeout(240)
 async def test_each_job_is_handled_once(path, spawn, shared_clock, integrity, scaled):
     """Six batch-claiming workers handle and ack each job of four producers exactly once."""
-    each = scaled(600, 6000)
+    each = scaled(300, 6000)
     tally = Tally(PRODUCERS * each)
     # Time stands still for the claims, so nothing lapses however slow the machine is.
     workers = await asyncio.gather(
@@ -60,7 +63,7 @@ async def test_each_job_is_handled_once(path, spawn, shared_clock, integrity, sc
     producers = await start_producers(spawn, path, each)
 
     following = [asyncio.create_task(tally.follow(child)) for child in producers + workers]
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(100):
         await tally.all_handled.wait()
     for worker in workers:
         worker.hang_up()
@@ -74,10 +77,11 @@ async def test_each_job_is_handled_once(path, spawn, shared_clock, integrity, sc
     assert "ok" == integrity()
 
 
+@pytest.mark.timeout(240)
 async def test_killed_workers_lose_no_job(path, spawn, shared_clock, integrity, scaled):
     """Jobs in flight in killed workers are handled by others; each job is acked once."""
-    each = scaled(600, 6000)
-    kills = scaled(8, 40)
+    each = scaled(300, 6000)
+    kills = scaled(5, 40)
     dice = random.Random(6)
     tally = Tally(PRODUCERS * each)
     workers = await asyncio.gather(
