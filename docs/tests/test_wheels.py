@@ -26,9 +26,13 @@ BRINGS = {
 
 IMPORT_ALL_BUT_SQL = """
 import importlib, pkgutil, sys, alkstore_core
-for module in pkgutil.walk_packages(alkstore_core.__path__, "alkstore_core."):
-    if not module.name.startswith("alkstore_core.sql"):
-        importlib.import_module(module.name)
+def import_all(package):  # walk_packages would import alkstore_core.sql to look into it
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if found.name != "alkstore_core.sql":
+            module = importlib.import_module(found.name)
+            if found.ispkg:
+                import_all(module)
+import_all(alkstore_core)
 print(any(m.partition(".")[0] in {"sqlalchemy", "greenlet"} for m in sys.modules))
 """
 
