@@ -158,6 +158,9 @@ class Watcher:
     def _nap(self) -> None:
         """Sleep for the poll interval, a long one in slices: the end must not wait for it."""
         left = self._poll_interval
+        if left <= NAP_SECONDS:
+            time.sleep(left)
+            return
         while left > 0 and not self._ending and not self._asked:
             time.sleep(min(left, NAP_SECONDS))
             left -= NAP_SECONDS
