@@ -424,13 +424,17 @@ async def test_other_processes_commits_are_noticed_in_milliseconds(path, spawn):
             woken_at = time.monotonic()
             delays.append(woken_at - float(await child.expect("committed")))
 
-    assert statistics.median(delays) < 0.005
+    # `make bench` measures it; here a poll each 50 ms, or none, would show.
+    assert statistics.median(delays) < 0.025
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("receivers", "share"), [(100, 0.08), (0, 0.005)])
+@pytest.mark.parametrize(("receivers", "share"), [(100, 0.25), (0, 0.02)])
 async def test_waiting_costs_little(path, spawn, receivers, share):
-    """A hundred waiting receivers cost a few per cent of a core, and none cost nothing."""
+    """A hundred waiting receivers cost one look at a time, not a hundred; none cost nothing.
+
+    `make bench` measures the few per cent; looks of each receiver's own would take a core.
+    """
     child = spawn("idler.py", path, receivers)
 
     assert float(await child.expect("used")) < share
