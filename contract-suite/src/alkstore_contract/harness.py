@@ -1,0 +1,159 @@
+"""What an engine gives the kit: a place to store, stores on it, and the facts."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from attrs import fields, frozen
+
+from alkstore_contract.processes import Process
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from alkstore_core import Clock, Store
+
+GROUP = "alkstore.harnesses"
+
+JoinKind = Literal["AsyncConnection", "AsyncSession", "Connection", "Session"]
+
+
+@frozen(kw_only=True)
+class Facts:
+    """What differs between engines, and nothing else may. A fact chooses what is asserted.
+
+    Every fact has to be given; none of them takes a property away.
+    """
+
+    notify_limit: int | None
+    """Largest notify payload in bytes; `None`: any size is carried."""
+
+    durability: Literal["durable", "volatile"]
+    """Whether what was committed outlives the last store and the process."""
+
+    reach: Literal["process", "host", "cluster"]
+    """From where stores reach one database. Beyond `process`, `Harness.spawn` is used."""
+
+    receiver_closes_on: Literal["close", "loss"]
+    """`close`: a receiver ends with its store only. `loss`: also when the engine can no longer
+    tell what is committed (`Harness.sever`)."""
+
+    single_writer: bool
+    """Whether one write transaction at a time is open in a database."""
+
+    sql_join: Literal["none", "async", "both"]
+    """What `Store.join` takes: nothing (there is no `join`), SQLAlchemy's async kinds, or the
+    sync ones too."""
+
+
+class Caller(ABC):
+    """A transaction of the caller's own, through the database's own connection."""
+
+    subject: Any
+    """What `Store.join` takes: a connection or session inside an open transaction."""
+
+    @abstractmethod
+    async def write(self, value: str) -> None:
+        """Write a row of the caller's in this transaction."""
+
+    @abstractmethod
+    async def commit(self) -> None:
+        """Commit it, the row and whatever joined."""
+
+    @abstractmethod
+    async def rollback(self) -> None:
+        """Roll it back."""
+
+
+class Harness(ABC):
+    """How the kit gets at an engine. One instance serves many properties, one after the other."""
+
+    distribution: ClassVar[str]
+    """The name under which the engine is installed, such as `alkstore-sqlite`."""
+
+    facts: ClassVar[Facts]
+
+    @abstractmethod
+    def home(self) -> AbstractAsyncContextManager[str]:
+        """An empty database that nobody else uses; gives its address, gone after the block."""
+
+    @abstractmethod
+    def store(self, address: str, clock: Clock | None) -> Store:
+        """An unopened store at an address; a second one of the same address is another client.
+
+        With a `clock`, that one stamps and judges everything. In another process an address of
+        an engine with the reach for it means the same database.
+        """
+
+    async def sever(self, address: str) -> None:
+        """Take away from every open store at `address` what its receivers live on.
+
+        `receiver_closes_on="loss"`: so that they end (a file: it is deleted). With `close` and
+        a reach beyond the process: whatever an outage is (a server: its connections are cut);
+        the receivers live on and wake with `__alkstore_listener_reconnected__`. An engine of
+        one process has nothing to cut and does nothing.
+        """
+
+    def caller(self, address: str, kind: JoinKind) -> AbstractAsyncContextManager[Caller]:
+        """A transaction of the caller's own, rolled back at the end of the block if still open.
+
+        Needed unless `sql_join` is `none`.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.caller({kind!r})")
+
+    async def written(self, address: str) -> list[str]:
+        """The values of `Caller.write` that are committed, sorted. Needed with `caller`."""
+        raise NotImplementedError(f"{type(self).__name__}.written")
+
+    async def spawn(self, address: str, function: str, *args: Any) -> Process:
+        """Run `function` (`module:name`, an `async def` taking a store and `args`) elsewhere.
+
+        The default is another process of this host; an engine that reaches further may do
+        better. Arguments and what is said are JSON.
+        """
+        return await Process.start(reference(self), address, function, args)
+
+
+def reference(harness: Harness) -> str:
+    """`module:name` of a harness, for another process."""
+    kind = type(harness)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def load_harness(name: str) -> Harness:
+    """The harness that `module:attribute` or the name of an installed entry point means.
+
+    Raises:
+        LookupError: there is none, or it is not a whole harness; the message says what to do.
+
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            found = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            raise LookupError(f"the harness {name!r} cannot be imported: {error}") from error
+    else:
+        installed = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+        if not installed:
+            known = sorted({entry.name for entry in entry_points(group=GROUP)})
+            raise LookupError(
+                f"no installed engine registers a harness {name!r} under {GROUP}; installed: "
+                f"{', '.join(known) or 'none'}. Another one is named MODULE:HARNESS"
+            )
+        found = installed[0].load()
+    harness = found() if isinstance(found, type) else found
+    if not isinstance(harness, Harness):
+        raise LookupError(f"{name!r} is a {type(harness).__name__}, not a Harness")
+    for attribute in ("distribution", "facts"):
+        if not hasattr(harness, attribute):
+            raise LookupError(f"the harness {name!r} has no `{attribute}`")
+    if not isinstance(harness.facts, Facts):
+        names = ", ".join(field.name for field in fields(Facts))
+        raise LookupError(f"the `facts` of {name!r} have to be a Facts({names})")
+    return harness
