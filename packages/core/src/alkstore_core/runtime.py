@@ -131,8 +131,12 @@ class Runtime:
         task.add_done_callback(self._background.discard)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` to its end, whatever becomes of the caller."""
-        return await to_the_end(self.spawn(work))
+        """Run `work` to its end, whatever becomes of the caller, under the caller's name."""
+        task = self.spawn(work)
+        caller = asyncio.current_task()
+        if caller is not None:
+            task.set_name(caller.get_name())
+        return await to_the_end(task)
 
     def mark(self) -> float:
         """A moment on the time by which this store waits; see `sleep_since`."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from alkstore_core import DatabaseError
-from alkstore_core.sql.tables import PREFIX, SCHEMA_VERSION, meta, metadata
+from alkstore_core.sql.tables import PREFIX, SCHEMA_VERSION, ddl, meta
 from alkstore_sqlite.connections import open_plain, patiently
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 def ensure_schema(
@@ -55,7 +54,7 @@ def ensure_schema(
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    for statement in ddl():
+    for statement in ddl(sqlite.dialect()):
         connection.execute(statement)
     connection.execute(
         f'INSERT INTO "{meta.name}" VALUES (?, ?)',  # noqa: S608 - our own name
@@ -72,15 +71,6 @@ def _has_statistics(connection: sqlite3.Connection) -> bool:
     known = "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"
     found = connection.execute(known).fetchone() is not None
     return found and connection.execute(f"SELECT 1 {_STATISTICS}").fetchone() is not None
-
-
-def ddl() -> Iterator[str]:
-    """Every statement that makes the schema, in order."""
-    dialect = sqlite.dialect()
-    for table in metadata.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect))
 
 
 def _is_current(connection: sqlite3.Connection, path: str) -> bool:

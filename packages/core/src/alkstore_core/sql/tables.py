@@ -26,10 +26,14 @@ from sqlalchemy import (
     Text,
     literal_column,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from alkstore_core.sql._dialect import Bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Dialect
     from sqlalchemy.sql.elements import ColumnElement
 
 SCHEMA_VERSION = 1
@@ -199,3 +203,11 @@ meta: Table = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+
+def ddl(dialect: Dialect) -> Iterator[str]:
+    """Every statement that makes the tables and their indexes, in order."""
+    for table in metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=dialect))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            yield str(CreateIndex(index).compile(dialect=dialect))
