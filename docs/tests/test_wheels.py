@@ -18,6 +18,10 @@ each_distribution = pytest.mark.parametrize("name", MEMBERS)
 # What an installation brings, so that nothing of another database slips in.
 BRINGS = {
     "alkstore-core": {"alkstore-core", "attrs", "cattrs", "typing-extensions"},
+    "alkstore-mem": {
+        *("alkstore-core", "alkstore-mem", "attrs", "cattrs"),
+        *("greenlet", "sqlalchemy", "typing-extensions"),
+    },
     "alkstore-sqlite": {
         *("aiosqlite", "alkstore-core", "alkstore-sqlite", "attrs", "cattrs"),
         *("greenlet", "sqlalchemy", "typing-extensions"),
