@@ -59,14 +59,11 @@ class MemDatabase:
 
         """
         loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop.is_closed():
+            self._abandon()
         if not self._clients:
-            # Nobody is left who could end what stores left behind that were never closed.
-            self._slot = WriterSlot(BUSY_TIMEOUT)
-            if self.transaction is not None:
-                self.transaction.park()
-                self.transaction = None
             self._loop = loop
-        if self._loop is not loop:
+        elif self._loop is not loop:
             raise DatabaseError(
                 "stores of another event loop are open on this MemDatabase: close them there "
                 "first, or give each loop a MemDatabase of its own"
@@ -95,6 +92,14 @@ class MemDatabase:
         """Wake the receivers of every store."""
         for client in tuple(self._clients):
             client.hub.fire(topic, mark)
+
+    def _abandon(self) -> None:
+        """Undo what is open: the loop that could end it is gone."""
+        self._clients.clear()
+        self._slot = WriterSlot(BUSY_TIMEOUT)
+        if self.transaction is not None:
+            self.transaction.park()
+            self.transaction = None
 
     # -- turns ----------------------------------------------------------------------------
 
