@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from attrs import fields, frozen
+from attrs import field, fields, frozen
+from attrs.validators import in_, instance_of, optional
 
 from alkstore_contract.processes import Process
 
@@ -28,23 +29,25 @@ class Facts:
     Every fact has to be given; none of them takes a property away.
     """
 
-    notify_limit: int | None
+    notify_limit: int | None = field(validator=optional(instance_of(int)))
     """Largest notify payload in bytes; `None`: any size is carried."""
 
-    durability: Literal["durable", "volatile"]
+    durability: Literal["durable", "volatile"] = field(validator=in_(("durable", "volatile")))
     """Whether what was committed outlives the last store and the process."""
 
-    reach: Literal["process", "host", "cluster"]
+    reach: Literal["process", "host", "cluster"] = field(
+        validator=in_(("process", "host", "cluster"))
+    )
     """From where stores reach one database. Beyond `process`, `Harness.spawn` is used."""
 
-    receiver_closes_on: Literal["close", "loss"]
+    receiver_closes_on: Literal["close", "loss"] = field(validator=in_(("close", "loss")))
     """`close`: a receiver ends with its store only. `loss`: also when the engine can no longer
     tell what is committed (`Harness.sever`)."""
 
-    single_writer: bool
+    single_writer: bool = field(validator=instance_of(bool))
     """Whether one write transaction at a time is open in a database."""
 
-    sql_join: Literal["none", "async", "both"]
+    sql_join: Literal["none", "async", "both"] = field(validator=in_(("none", "async", "both")))
     """What `Store.join` takes: nothing (there is no `join`), SQLAlchemy's async kinds, or the
     sync ones too."""
 
@@ -88,7 +91,7 @@ class Harness(ABC):
         an engine with the reach for it means the same database.
         """
 
-    async def sever(self, address: str) -> None:
+    async def sever(self, address: str) -> None:  # noqa: B027 - not every engine has what to cut
         """Take away from every open store at `address` what its receivers live on.
 
         `receiver_closes_on="loss"`: so that they end (a file: it is deleted). With `close` and
@@ -127,7 +130,8 @@ def load_harness(name: str) -> Harness:
     """The harness that `module:attribute` or the name of an installed entry point means.
 
     Raises:
-        LookupError: there is none, or it is not a whole harness; the message says what to do.
+        LookupError: there is none; the message says which there are.
+        TypeError: it is not a whole harness; the message says what is missing.
 
     """
     if ":" in name:
@@ -149,11 +153,11 @@ def load_harness(name: str) -> Harness:
         found = installed[0].load()
     harness = found() if isinstance(found, type) else found
     if not isinstance(harness, Harness):
-        raise LookupError(f"{name!r} is a {type(harness).__name__}, not a Harness")
+        raise TypeError(f"{name!r} is a {type(harness).__name__}, not a Harness")
     for attribute in ("distribution", "facts"):
         if not hasattr(harness, attribute):
-            raise LookupError(f"the harness {name!r} has no `{attribute}`")
+            raise TypeError(f"the harness {name!r} has no `{attribute}`")
     if not isinstance(harness.facts, Facts):
         names = ", ".join(field.name for field in fields(Facts))
-        raise LookupError(f"the `facts` of {name!r} have to be a Facts({names})")
+        raise TypeError(f"the `facts` of {name!r} have to be a Facts({names})")
     return harness

@@ -15,9 +15,6 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from alkstore_contract.case import Case
-    from alkstore_contract.harness import Harness
-
 Group = Literal["quick", "model", "process"]
 
 _ID = re.compile(r"[a-z]+(\.[a-z0-9_]+)+")
@@ -48,18 +45,29 @@ class Property:
     """How long one case may take."""
 
     function: Callable[..., Awaitable[None] | None]
-    """`async def (case, *value)`; in the group `model` `def (harness)`, which runs its own loops."""
+    """`async def (case, *value)`; in the group `model` `def (harness)`, with loops of its own."""
 
     @property
     def mechanism(self) -> str:
         """The first part of the id."""
         return self.id.partition(".")[0]
 
-    @functools.cached_property
+    @property
     def digest(self) -> str:
-        """SHA-256 over the source of the function and its cases."""
-        source = f"{inspect.getsource(self.function)}\0{self.cases!r}"
-        return hashlib.sha256(source.encode()).hexdigest()
+        """SHA-256 over the source of what would run now, and over its cases."""
+        # Neither kept nor taken from the function: somebody may have put another code into it,
+        # or another function that says by `__wrapped__` that it is this one.
+        code = getattr(self.function, "__code__", None)
+        try:
+            source = inspect.getsource(code) if code else ""
+        except OSError:
+            source = ""  # made at run time: none of ours is
+        return hashlib.sha256(f"{source}\0{self.cases!r}".encode()).hexdigest()
+
+    @property
+    def runs(self) -> int:
+        """How many cases there are to hold."""
+        return len(self.cases) or 1
 
 
 def prop(

@@ -14,6 +14,8 @@ from attrs import frozen
 from alkstore_contract.case import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from alkstore_contract.harness import Harness
     from alkstore_contract.properties import Property
 
@@ -32,25 +34,32 @@ class Outcome:
     """The failed case and the traceback; `None` when it holds."""
 
 
-def run(harness: Harness, prop: Property) -> Outcome:
-    """Run every case of a property, each in an event loop of its own, up to the first failure."""
+def run(harness: Harness, prop: Property, began: Callable[[int], None] = lambda _: None) -> Outcome:
+    """Run every case of a property, each in an event loop of its own, up to the first failure.
+
+    `began` is told the number of each case before it runs.
+    """
     if sys.flags.optimize:
         raise RuntimeError("the contract is not judged under `python -O`")
-    began = time.perf_counter()
+    started = time.perf_counter()
+    digest = prop.digest
+    cases: list[tuple[Any, ...]] = [(value,) for value in prop.cases] or [()]
     held = 0
     error = None
+    where = ""
     try:
-        for arguments in [(value,) for value in prop.cases] or [()]:
-            where = f"case {arguments[0]!r}: " if arguments else ""
+        for arguments in cases:
+            where = "".join(f"case {value!r}: " for value in arguments)
+            began(held)
             _run_case(harness, prop, arguments)
             held += 1
-    except Exception:  # noqa: BLE001 - whatever it is, it is told
-        error = where + traceback.format_exc()
+    except (Exception, asyncio.CancelledError, SystemExit):  # noqa: BLE001 - whatever it is, told
+        error = f"{where}{traceback.format_exc()}"
     return Outcome(
         id=prop.id,
-        digest=prop.digest,
+        digest=digest,
         cases=held,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - started,
         error=error,
     )
 
