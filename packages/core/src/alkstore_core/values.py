@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Without a slot for weak references the layout equals a mutable twin's (`_filled`) on 3.11 too.
-_value = frozen(kw_only=True, weakref_slot=False)
-
 
 class JobState(enum.StrEnum):
     """Where a job stands. Ready and delayed jobs are both `pending`."""
@@ -92,7 +89,9 @@ class _Payload:
         return structure(self.payload, target)
 
 
-@_value
+# Without a slot for weak references the layout equals a mutable twin's (`_filled`) on 3.11 too.
+# Written out at each class: a type checker sees the fields of no decorator but attrs' own.
+@frozen(kw_only=True, weakref_slot=False)
 class Job(_Payload):
     """A job as it was when it was read; the handle, not this value, knows whether it is held.
 
@@ -121,7 +120,7 @@ class Job(_Payload):
     died_at: int | None
 
 
-@_value
+@frozen(kw_only=True, weakref_slot=False)
 class StreamEvent(_Payload):
     """An event of a stream. Its offset never changes and is the only order; gaps are legal."""
 
