@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from alkstore_contract.expect import UnmetError, expect
+from alkstore_contract.expect import UnmetError, expect, expect_equal
 
 if TYPE_CHECKING:
     from alkstore_core import Job, JobHandle, JobSource, Lock, Store
@@ -14,6 +14,45 @@ QUEUE = "work"
 WORKER = "worker"
 LAPSE = 301
 """Seconds after which a claim with the default visibility timeout of 300 s has lapsed."""
+
+JOB_FIELDS = (
+    "id",
+    "queue",
+    "payload",
+    "headers",
+    "state",
+    "priority",
+    "run_at",
+    "created_at",
+    "expires_at",
+    "attempts",
+    "max_attempts",
+    "visibility_timeout_s",
+    "backoff_base_s",
+    "dead_letter_retention_s",
+    "worker_id",
+    "claimed_at",
+    "claim_expires_at",
+    "last_error",
+    "died_at",
+)
+
+
+def fields_of(job: Job | None) -> dict[str, Any]:
+    """Every field of a job by name, for comparing and for telling where two differ."""
+    return {field: getattr(job, field) for field in JOB_FIELDS}
+
+
+def expect_job(job: Job | None, expected: dict[str, Any], what: str) -> None:
+    """The fields named in `expected` have these values and types; the first that differs is told.
+
+    Raises:
+        UnmetError: one has not, or there is no job.
+
+    """
+    expect(job, f"{what}: there is no such job")
+    for field, value in expected.items():
+        expect_equal(getattr(job, field), value, f"{what}: {field}")
 
 
 async def claim(queue: JobSource, worker: str = WORKER) -> JobHandle:
