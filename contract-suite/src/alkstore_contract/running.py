@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from alkstore_contract.case import Case
+from alkstore_contract.expect import UnmetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +71,13 @@ def _run_case(harness: Harness, prop: Property, arguments: tuple[Any, ...]) -> N
         return
 
     async def show() -> None:
-        async with asyncio.timeout(prop.seconds), Case(harness) as case:
-            await prop.function(case, *arguments)  # type: ignore[misc]
+        try:
+            async with asyncio.timeout(prop.seconds) as limit, Case(harness) as case:
+                await prop.function(case, *arguments)  # type: ignore[misc]
+        except TimeoutError as error:
+            if limit.expired():
+                raise UnmetError(f"it did not end within {prop.seconds:g} s") from error
+            raise
 
     with asyncio.Runner() as runner:
         runner.run(show())

@@ -1,0 +1,159 @@
+"""What is installed: which code an engine consists of, and which core it asks for."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+from packaging.requirements import Requirement
+
+CORE = "alkstore-core"
+KIT = "alkstore-contract"
+REPORT = "contract-report.json"
+
+
+class UncertifiableError(Exception):
+    """There is no digest that says which code this is; the message says why."""
+
+
+def installed(name: str) -> Distribution:
+    """The installed distribution of this name.
+
+    Raises:
+        UncertifiableError: there is none.
+
+    """
+    try:
+        return distribution(name)
+    except PackageNotFoundError as error:
+        raise UncertifiableError(f"no distribution {name!r} is installed") from error
+
+
+def contract_version() -> str:
+    """The contract's version: the major and minor version of core."""
+    return ".".join(distribution(CORE).version.split(".")[:2])
+
+
+def code_digest(found: Distribution) -> str:
+    """SHA-256 over the paths and hashes of the import packages, as the installer recorded them.
+
+    The report of the kit and bytecode are left out, so putting a report into a package does not
+    change what it reports on.
+
+    Raises:
+        UncertifiableError: it is an editable installation, or its files are not those that
+            were installed.
+
+    """
+    entries = _code(found)
+    here = {path for top in _tops(entries) for path in _on_disk(found, top)}
+    for path in sorted(here - entries.keys()):
+        raise UncertifiableError(f"{path} was not installed with {found.name}")
+    digest = hashlib.sha256()
+    for path, recorded in sorted(entries.items()):
+        try:
+            content = Path(str(found.locate_file(path))).read_bytes()
+        except OSError as error:
+            raise UncertifiableError(f"{path} of {found.name} is gone") from error
+        actual = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        if recorded != f"sha256={actual}":
+            raise UncertifiableError(f"{path} of {found.name} was changed after its installation")
+        digest.update(f"{path} {recorded}\n".encode())
+    return digest.hexdigest()
+
+
+def foreign_origin(found: Distribution) -> str | None:
+    """Why what this process has imported is not what is installed; `None` when it is."""
+    for top in sorted(_tops(_code(found))):
+        module = sys.modules.get(top)
+        origin = getattr(module, "__file__", None)
+        if origin is None:
+            continue
+        expected = Path(str(found.locate_file(f"{top}/__init__.py"))).resolve()
+        if Path(origin).resolve() != expected:
+            return f"{top} was imported from {origin}, not from what is installed"
+    return None
+
+
+def digest_of_imported(name: str) -> tuple[str | None, str | None]:
+    """The code digest of what this process runs, or why there is none."""
+    try:
+        found = installed(name)
+        digest = code_digest(found)
+        foreign = foreign_origin(found)
+    except UncertifiableError as error:
+        return None, str(error)
+    return (digest, None) if foreign is None else (None, foreign)
+
+
+def report_of(found: Distribution) -> Path | None:
+    """The report inside an installed distribution, if there is one."""
+    for path in sorted(_record(found)):
+        if PurePosixPath(path).name == REPORT and path.count("/") == 1:
+            return Path(str(found.locate_file(path)))
+    return None
+
+
+def unpinned(found: Distribution, contract: str) -> str | None:
+    """Why what an engine asks of core does not pin it to this contract; `None` when it does."""
+    major, minor = map(int, contract.split("."))
+    asked = [r for r in map(Requirement, found.requires or []) if r.name == CORE]
+    base = [r for r in asked if r.marker is None]
+    if not base:
+        return f"{found.name} does not require {CORE}"
+    others = [f"{major}.{minor + 1}.0", f"{major + 1}.0.0"]
+    if minor:
+        others.append(f"{major}.{minor - 1}.0")
+    for requirement in base:
+        wanted = requirement.specifier
+        admits = [v for v in others if wanted.contains(v)]
+        if admits or not wanted.contains(distribution(CORE).version, prereleases=True):
+            return (
+                f"{found.name} requires {CORE}{wanted}, which does not pin the contract "
+                f"{contract}: it has to be {CORE}>={contract}.0,<{major}.{minor + 1}"
+            )
+    return None
+
+
+def _record(found: Distribution) -> dict[str, str]:
+    text = found.read_text("RECORD")
+    return {row[0]: row[1] for row in csv.reader((text or "").splitlines()) if row}
+
+
+def _code(found: Distribution) -> dict[str, str]:
+    source = json.loads(found.read_text("direct_url.json") or "{}")
+    if source.get("dir_info", {}).get("editable"):
+        raise UncertifiableError(f"{found.name} is an editable installation")
+    entries = {}
+    for path, recorded in _record(found).items():
+        parts = PurePosixPath(path).parts
+        inside = (
+            len(parts) > 1 and parts[0] != ".." and not parts[0].endswith((".dist-info", ".data"))
+        )
+        if inside and not _is_left_out(path):
+            entries[path] = recorded
+    if not entries:
+        raise UncertifiableError(f"{found.name} has no record of an import package")
+    return entries
+
+
+def _tops(entries: dict[str, str]) -> set[str]:
+    return {PurePosixPath(path).parts[0] for path in entries}
+
+
+def _on_disk(found: Distribution, top: str) -> set[str]:
+    root = Path(str(found.locate_file("")))
+    files = (path for path in (root / top).rglob("*") if path.is_file())
+    relative = (path.relative_to(root).as_posix() for path in files)
+    return {path for path in relative if not _is_left_out(path)}
+
+
+def _is_left_out(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    report = len(parts) == 2 and parts[1] == REPORT  # noqa: PLR2004 - directly in the package
+    return report or "__pycache__" in parts or path.endswith(".pyc")
