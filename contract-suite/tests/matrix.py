@@ -57,12 +57,20 @@ class Seen:
 class Matrix:
     """The saboteurs of a subject (a module with `manifest()` and `table()`)."""
 
-    def __init__(self, subject: str = "sabotage", jobs: int = 2, stderr: int | None = None) -> None:
+    def __init__(
+        self,
+        subject: str = "sabotage",
+        *,
+        jobs: int = 2,
+        stderr: int | None = None,
+        cut: Mapping[str, float] = CUT_SECONDS,
+    ) -> None:
         module = importlib.import_module(subject)
         self.properties: Mapping[str, Property] = module.manifest()
         self.table: Mapping[str, Saboteur] = module.table()
         self._subject = subject
         self._jobs = jobs
+        self._cut_seconds = cut
         self._stderr = asyncio.subprocess.DEVNULL if stderr is None else stderr
         self._footprints: dict[tuple[str, str], Footprint] = {}
 
@@ -114,7 +122,7 @@ class Matrix:
             else:
                 mine.failed[answer["property"]] = answer["error"]
 
-        seconds = dict.fromkeys(model, CUT_SECONDS["model"])
+        seconds = dict.fromkeys(model, self._cut_seconds["model"])
         self._do([Task(self.table[id_].base, id_, seconds) for id_ in ids], tell)
         return seen, faults_of_model(ids, [id_ for id_, mine in seen.items() if mine.failed])
 
@@ -137,7 +145,8 @@ class Matrix:
 
     def _cut(self, base: str, other: str) -> float:
         # A traced run is slower than any other, so this is generous.
-        return max(CUT_SECONDS[self.properties[other].group], self._footprints[base, other].seconds)
+        cut = self._cut_seconds[self.properties[other].group]
+        return max(cut, self._footprints[base, other].seconds)
 
     def _trace(self, pairs: Iterable[tuple[str, str]]) -> None:
         def tell(task: Task, answer: dict[str, Any]) -> None:
@@ -193,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stderr", action="store_true", help="show what the processes print")
     parser.add_argument("--subject", default="sabotage", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
-    matrix = Matrix(given.subject, given.jobs, 2 if given.stderr else None)
+    matrix = Matrix(given.subject, jobs=given.jobs, stderr=2 if given.stderr else None)
     ids = matrix.chosen(given.id)
     began = time.monotonic()
     if given.missing:

@@ -170,6 +170,9 @@ class _SubscriptionMethod(_Method):
         _tap(engine, "open", reach)
 
 
+_MISSING = object()
+
+
 class _Code(Patch):
     """Something in a module, replaced in each module that has it; or something in a class."""
 
@@ -183,9 +186,11 @@ class _Code(Patch):
         *outer, name = self._path.split(".")
         for part in outer:
             owner = getattr(owner, part)
-        if name not in vars(owner):
+        # Not by `getattr`, which would bind a method of the class and run a property.
+        real = inspect.getattr_static(owner, name, _MISSING)
+        if real is _MISSING:
             raise AttributeError(f"there is no {self.target}")
-        return owner, name, vars(owner)[name]
+        return owner, name, real
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -200,6 +205,7 @@ class _Code(Patch):
                 # Small integers are one object everywhere: those only under their own name.
                 if value is real and (bound == name or callable(real))
             ]
+        inherited = name not in vars(owner)
         changed = self._make(real)
         for place, bound in places:
             setattr(place, bound, changed)
@@ -208,7 +214,10 @@ class _Code(Patch):
             yield
         finally:
             for place, bound in places:
-                setattr(place, bound, real)
+                if inherited:
+                    delattr(place, bound)
+                else:
+                    setattr(place, bound, real)
             forget_answers()
 
     def touched_by(self, trail: Trail) -> bool:

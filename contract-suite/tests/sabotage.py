@@ -115,7 +115,7 @@ class Saboteur:
     stateful: bool = field(default=False, kw_only=True)
     """Whether it takes a sequence of calls to see it, as the model makes them."""
 
-    base: str = field(default="sqlite", kw_only=True)
+    base: str = field(default="mem", kw_only=True)
     """Whose harness is sabotaged."""
 
 

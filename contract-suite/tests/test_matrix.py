@@ -1,0 +1,97 @@
+"""The matrix itself, tried on a table with every mistake in it."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from matrix import Matrix
+from matrix import main as run_matrix
+
+CUT = {"quick": 0.5, "process": 15.0, "model": 5.0}
+
+
+@functools.cache
+def seen_in_full():
+    """One run of the fake subject's whole matrix, and the faults it found."""
+    matrix = Matrix("fake_subject", cut=CUT)
+    return matrix.run(matrix.chosen([]), full=True)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "streams.order: its property still holds",
+        "streams.claims: lists streams.order, which holds",
+        "claims.order: also fails streams.claims, which is not listed",
+        "streams.broken: its property was not run",
+    ],
+)
+def test_each_mistake_of_a_table_is_reported(fault):
+    """A saboteur that does nothing, a listed pass, an unlisted failure: each is an error."""
+    _, faults = seen_in_full()
+    assert fault in faults
+
+
+def test_nothing_else_is_reported():
+    """What is right is not complained of: the faults are these and no others."""
+    _, faults = seen_in_full()
+    others = {fault.partition(":")[0] for fault in faults}
+    assert others == {"streams.order", "streams.claims", "claims.order", "streams.broken"}
+    broken = {fault.partition(": it")[0] for fault in faults if fault.startswith("streams.broken:")}
+    assert broken == {
+        "streams.broken: its property was not run",
+        "streams.broken: fails on the unsabotaged mem: alkstore_contract.expect.UnmetError",
+        "streams.broken: fails on the unsabotaged sqlite: alkstore_contract.expect.UnmetError",
+    }
+
+
+@pytest.mark.parametrize(
+    ("id_", "error"),
+    [
+        ("locks.taken", "TimeoutError"),
+        ("locks.fenced", "TimeoutError"),
+        ("locks.renewed", "its process ended (3)"),
+    ],
+)
+def test_what_hangs_or_dies_has_failed(id_, error):
+    """A property that waits for ever, never comes back or ends the process fails by that."""
+    seen, _ = seen_in_full()
+    assert error in seen[id_].failed[id_]
+
+
+def test_a_spawned_process_has_the_fault_too():
+    """The child's store is sabotaged like the parent's: it loses the job it says is stored."""
+    seen, _ = seen_in_full()
+    assert "expected 1, got 0" in seen["places.committed"].failed["places.committed"]
+
+
+def test_only_the_family_is_run_unless_asked_for_all():
+    """Without `full` another family's failure is not seen."""
+    matrix = Matrix("fake_subject", cut=CUT)
+    seen, faults = matrix.run(["claims.order"], full=False)
+    assert (list(seen["claims.order"].failed), faults) == (["claims.order"], [])
+
+
+def test_what_never_comes_near_a_fault_is_not_run():
+    """A property that calls no `claim` on a sound engine counts as held without a run."""
+    seen, _ = seen_in_full()
+    ran = {id_ for id_, seconds in seen["claims.count"].held.items() if seconds}
+    assert ran == {"claims.count", "claims.order", "streams.claims"} - set(
+        seen["claims.count"].failed
+    )
+    assert seen["claims.count"].held["locks.taken"] == 0.0
+
+
+def test_the_command_says_what_it_found(capsys):
+    """It prints each saboteur and fault, and its status follows the verdict."""
+    assert run_matrix(["--subject", "fake_subject", "--id", "claims.order"]) == 0
+    assert "claims.order  fails  (TxSession.claim of" in capsys.readouterr().out
+    assert run_matrix(["--subject", "fake_subject", "--id", "streams.order"]) == 1
+    assert "streams.order: its property still holds" in capsys.readouterr().out
+
+
+def test_the_command_lists_what_is_missing(capsys):
+    """`--missing` names the properties without a saboteur."""
+    assert run_matrix(["--subject", "fake_subject", "--missing"]) == 1
+    assert capsys.readouterr().out.splitlines()[1] == "locks.forgotten"

@@ -1,0 +1,22 @@
+"""Every property would find what it is for: each has a saboteur that it catches."""
+
+from __future__ import annotations
+
+import pytest
+from matrix import Matrix
+from verdicts import faults_of_tables, told
+
+
+def test_the_tables_are_whole():
+    """Each property has a saboteur; half are stateful; reasons are given; none equal another."""
+    matrix = Matrix()
+    assert not (faults := faults_of_tables(matrix.table, matrix.properties)), told(faults)
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_each_saboteur_fails_its_property_and_no_relative_unlisted():
+    """The whole matrix is the leg `saboteurs`; here each meets its own family."""
+    matrix = Matrix()
+    _, faults = matrix.run(matrix.chosen([]), full=False)
+    assert not faults, told(faults)
