@@ -1,12 +1,19 @@
-"""The seam: what an engine implements (a suite that certifies it is planned).
+"""The seam: what an engine implements, and `alkstore-contract` tries.
 
 Everything above this module decides (validates, encodes, resolves options); everything below
 stores. An engine gets only values that are already checked: names are legal, integers are
-within i64, extents are positive, payloads are bytes, durations are seconds. Durations cross
-the seam as durations, because only the engine knows what time it is.
+within i64, extents are positive, payloads are JSON in UTF-8, headers JSON text, error texts
+storable, durations are seconds; no list is empty, claims and ids repeat nothing. Durations
+cross the seam as durations, because only the engine knows what time it is; it reads the time
+when a primitive runs, not when it was called or when its transaction began.
 
 Each primitive of a `Session` is atomic. A database fault is a `DatabaseError`; "nothing to do"
 is a value. No driver exception crosses this line.
+
+Pieces that engines use: `hub.Hub` is a whole `Signals` for wakes within a process,
+`slot.WriterSlot` a fair queue of writers, `integers.saturating_add` the sum of a time and a
+duration, `headers.encode_headers` and `decode_headers` the way between a value's headers and
+their text.
 """
 
 from __future__ import annotations
@@ -85,8 +92,17 @@ class Record(NamedTuple):
 class Session(ABC):
     """Every primitive of the store. On `Engine.auto` each call is a transaction of its own.
 
+    A call that is cancelled has had its whole effect or none, and leaves the session usable;
+    what a cancelled `claim` took, core gives back once it ends. On `Engine.auto` several calls
+    run at once, reads wait for no transaction and see only what is committed, and each call
+    lets other tasks run. A call that finds the engine closed raises `Closed`.
+
     `wake` names the topics to signal once the call's transaction has committed: never before
-    its effects are visible, never after a rollback.
+    its effects are visible, never after a rollback. All stores on the database hear of them. A
+    call that changed nothing need not signal.
+
+    A pending job has no `worker_id`, `claimed_at` and `claim_expires_at`: whatever ends a claim
+    sets them to `None`. A dead job keeps those of its last claim.
     """
 
     # -- queues ---------------------------------------------------------------------------
@@ -105,9 +121,13 @@ class Session(ABC):
     async def claim(self, queue: str, worker_id: str, limit: int) -> list[Job]:
         """Hand out up to `limit` (> 0) jobs in claim order, each to exactly one caller.
 
-        Claimable: pending and due, or processing with a lapsed claim; never past its expiry.
-        A claimable job whose attempts are used up is buried with `"max attempts exceeded"`.
-        The claim lasts `visibility_timeout_s` from now and adds one to `attempts`.
+        Claim order: `priority` descending, `run_at`, id. Claimable: pending and due, or
+        processing with a lapsed claim; never past its expiry. A claimable job whose attempts
+        are used up is buried with `"max attempts exceeded"`, and does not count. The claim lasts
+        `visibility_timeout_s` from now (saturating) and adds one to `attempts`. It is live while
+        now <= `claim_expires_at`.
+
+        The cost must not grow with the number of jobs that wait.
         """
 
     @abstractmethod
@@ -128,15 +148,21 @@ class Session(ABC):
         *,
         wake: Sequence[Topic] = (),
     ) -> bool:
-        """Make a live claim's job pending again, due in `delay` seconds, with `last_error`."""
+        """Make a live claim's job pending again, due in `delay` seconds, with `last_error`.
+
+        Priority, expiry and attempts stay.
+        """
 
     @abstractmethod
     async def bury(self, queue: str, claim: Claim, error: str) -> bool:
-        """Move a live claim's job to the dead ones, with `last_error`."""
+        """Move a live claim's job to the dead ones, with `last_error`; it died now."""
 
     @abstractmethod
     async def extend(self, queue: str, claims: Sequence[Claim], seconds: int) -> list[int]:
-        """Let each live claim end `seconds` from now; return the ids that were extended."""
+        """Let each live claim end `seconds` from now; return the ids that were extended.
+
+        Like `release` and `renew` it should not wait behind other writes: it has a deadline.
+        """
 
     @abstractmethod
     async def release(
@@ -167,17 +193,21 @@ class Session(ABC):
 
     @abstractmethod
     async def purge_retired(self, queue: str, limit: int) -> int:
-        """Delete up to `limit` dead jobs whose age exceeds their retention."""
+        """Delete up to `limit` dead jobs that died more than their retention ago."""
 
     @abstractmethod
     async def stats(self, queue: str) -> QueueStats:
-        """Count the jobs of a queue; the counts are disjoint and taken at one moment."""
+        """Count the jobs of a queue; the counts are disjoint and taken at one moment.
+
+        A job under a live claim is processing, also past its expiry. Of the others those past
+        their expiry are expired, whatever else they are.
+        """
 
     @abstractmethod
     async def list_jobs(
         self, queue: str, state: JobState | None, limit: int, after_id: int
     ) -> list[Job]:
-        """Live jobs with an id above `after_id`, by id."""
+        """Live jobs with an id above `after_id`, by id; `state` is never `DEAD`."""
 
     @abstractmethod
     async def list_dead(self, queue: str, limit: int, after_id: int) -> list[Job]:
@@ -195,7 +225,10 @@ class Session(ABC):
     async def next_due(self, queues: Sequence[str]) -> dict[str, int]:
         """For each queue that has one: seconds until a delayed job or a lapse comes due.
 
-        Zero or less: something is due now. Queues with nothing to wait for are left out.
+        Zero or less: something is due now. A claim lapses in the second after its
+        `claim_expires_at`. Jobs that were due before the last claim, and those past their expiry,
+        need not count. Queues with nothing to wait for are left out. Asked at every wake and
+        once a second while somebody waits, so it has to be cheap.
         """
 
     # -- streams --------------------------------------------------------------------------
@@ -257,7 +290,7 @@ class Session(ABC):
 
     @abstractmethod
     async def holds(self, name: str, token: int) -> bool:
-        """Whether this very lease is live. In a transaction it stays so until its end."""
+        """Whether this very lease is live. In a transaction nobody takes it until its end."""
 
     @abstractmethod
     async def list_locks(self) -> list[LockInfo]:
@@ -289,7 +322,10 @@ class Session(ABC):
 
     @abstractmethod
     async def names(self, kind: NameKind) -> list[str]:
-        """The queues (backing queues of outboxes included) or streams that hold a row."""
+        """The queues (backing queues of outboxes included) or streams that hold a row.
+
+        Also a queue that has only dead jobs, a stream that has only consumers' offsets.
+        """
 
     @abstractmethod
     async def signal(self, topics: Sequence[Topic]) -> None:
@@ -299,7 +335,13 @@ class Session(ABC):
     async def dump(
         self, kind: RecordKind, after: tuple[Scalar, ...] | None, limit: int
     ) -> list[Record]:
-        """Stored rows as they are, in storage order, after a position."""
+        """Stored rows as they are, in storage order, after a position.
+
+        Positions are `(id,)`, `(offset,)`, `(stream, consumer)` or `(name,)`. Fields bear the
+        names of those of `Job`, `StreamEvent`, `ConsumerPosition` and `Schedule`, but without
+        `id` and `offset` of a job and an event, `died_at` of a live job and `state` of a dead
+        one. `headers` is JSON text, `state` `"pending"` or `"processing"`.
+        """
 
     @abstractmethod
     async def load(self, kind: RecordKind, records: Sequence[Record]) -> list[int]:
@@ -312,8 +354,10 @@ class Session(ABC):
 class TxSession(Session):
     """A transaction: nothing is visible outside before `commit`; reads see its own writes.
 
-    Not used by two tasks at once. Once begun, `commit` and `rollback` end before a
-    cancellation goes on. After either, the session is spent.
+    Core sees to it that it is not used by two tasks at once, that nothing is called on it after
+    its end but `rollback`, and that a `commit` or `rollback` that has begun is not cancelled.
+    Another call may be; core rolls back then. All primitives work in it, although core calls
+    only those with a `*_tx` method and `holds`, `list_schedules` and `advance`.
     """
 
     @abstractmethod
@@ -324,7 +368,8 @@ class TxSession(Session):
     async def rollback(self) -> None:
         """Undo everything; the writer slot and the connection are free. Idempotent.
 
-        Core calls it after a `commit` that raised as well.
+        Core calls it after a `commit` that raised as well: whatever the commit came to, the
+        transaction holds nothing any more when this returns or raises.
         """
 
     def on_loss(self, callback: Callable[[], None]) -> None:
@@ -349,7 +394,10 @@ class Subscription(ABC):
 
     @abstractmethod
     async def wait(self) -> Fired:
-        """Wait for a signal since attachment or since the last `wait`; `CLOSED` is final."""
+        """Wait for a signal since attachment or since the last `wait`; `CLOSED` is final.
+
+        A wait that is cancelled loses no signal. Several signals may make one.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -368,7 +416,11 @@ class Engine(ABC):
     """A database and the way into it. Constructed without I/O; used from one event loop."""
 
     single_writer: bool
-    """At most one write transaction at a time (sqlite, mem), so that core queues writers fairly."""
+    """At most one write transaction at a time (sqlite, mem), so that core queues writers fairly.
+
+    Core does so for each store. Writers of several stores on one database meet in the engine,
+    where each of them waits for `busy_timeout` at most.
+    """
 
     busy_timeout: float
     """Seconds a write waits for its turn before it is a `DatabaseError`."""
@@ -380,19 +432,35 @@ class Engine(ABC):
     """An injected clock, or `None` for the engine's own time."""
 
     auto: Session
+    """The session of all calls outside of transactions. Used between `open` and `close`."""
+
     signals: Signals
+    """Where its receivers attach. Used between `open` and `close`."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, check or create the schema. On failure nothing is left behind."""
+        """Connect, check or create the schema. On failure nothing is left behind.
+
+        Called on the loop that will use it; again after a failure, never after `close`.
+        """
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish accepted work, give everything back. Idempotent."""
+        """Finish accepted work, end subscriptions, give everything back. Idempotent.
+
+        Core has ended the transactions and the claims that were on their way.
+        """
 
     @abstractmethod
     async def begin(self) -> TxSession:
-        """Begin a transaction; on a single-writer engine the writer slot is already ours."""
+        """Begin a transaction; on a single-writer engine this store's writer slot is ours.
+
+        Not cancelled once it has begun; a caller who is gone has it rolled back.
+
+        Raises:
+            DatabaseError: it was not our turn within `busy_timeout`; nothing is held.
+
+        """
 
     @abstractmethod
     async def now(self) -> int:
