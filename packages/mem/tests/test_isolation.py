@@ -169,11 +169,14 @@ async def test_a_repetition_that_differs_is_refused(store, database, then):
     assert [41] == [job.id for job in await store.queue("q").jobs()]
 
 
-async def test_a_failed_statement_leaves_no_transaction(store, database):
-    """When the database refuses, a call is as if it had not been made, and the next one works."""
+@pytest.mark.parametrize("undone", ["ABORT", "ROLLBACK"])
+async def test_a_failed_statement_leaves_no_transaction(store, database, undone):
+    """When the database refuses, a call is as if it had not been made, and the next one works;
+    also when SQLite has ended the transaction by itself.
+    """
     database.connection.execute(
         "CREATE TEMP TRIGGER refuse BEFORE INSERT ON __alkstore_jobs"
-        " BEGIN SELECT RAISE(ABORT, 'no more jobs'); END"
+        f" BEGIN SELECT RAISE({undone}, 'no more jobs'); END"
     )
     with pytest.raises(DatabaseError, match="no more jobs") as refused:
         await store.queue("q").enqueue(1)
@@ -182,9 +185,21 @@ async def test_a_failed_statement_leaves_no_transaction(store, database):
         await tx.publish_tx("s", 1)
         with pytest.raises(DatabaseError, match="no more jobs"):
             await tx.enqueue_tx("q", 1)
+        assert [1] == [event.offset for event in await tx.read_since_tx("s", 0, 10)]
         with pytest.raises(DatabaseError, match="nothing was committed"):
             await tx.commit()
 
     database.connection.execute("DROP TRIGGER refuse")
     assert 1 == await store.queue("q").enqueue(1)
     assert [] == await store.streams()
+
+
+async def test_a_write_never_gets_into_a_transaction(store, database):
+    """Whoever writes without waiting for their turn is refused, and the transaction goes on."""
+    async with store.begin_tx() as tx:
+        await tx.enqueue_tx("q", 1)
+        with pytest.raises(DatabaseError, match="wait for its end"):
+            database.write(iter(()))
+        await tx.commit()
+
+    assert 1 == (await store.queue("q").stats()).ready

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sqlite3
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -70,7 +71,8 @@ async def test_a_closed_store_stays_closed():
     store = MemStore()
     await store.open()
     await store.queue("q").enqueue(1)
-    connection = store._runtime.engine._database.connection
+    database = store._runtime.engine._database
+    connection = database.connection
     await asyncio.gather(store.close(), store.close())
     await store.close()
 
@@ -79,6 +81,8 @@ async def test_a_closed_store_stays_closed():
             await call()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
+    with pytest.raises(DatabaseError, match="gone with its store"):
+        database.connection  # noqa: B018 - asking is enough
 
 
 async def test_a_shared_database_outlives_its_stores(database):
@@ -164,6 +168,14 @@ async def test_a_transaction_has_no_connection(store):
     """As for the store."""
     async with store.begin_tx() as tx:
         assert not hasattr(tx, "connection")
+
+
+async def test_time_is_the_hosts_unless_a_clock_is_given(store):
+    """Whole seconds of the host, or of the clock."""
+    async with MemStore() as by_the_host:
+        before = int(time.time())
+        assert before <= await by_the_host._runtime.engine.now() <= int(time.time())
+    assert 1_000 == await store._runtime.engine.now()
 
 
 async def test_notify_has_no_limit(store):
