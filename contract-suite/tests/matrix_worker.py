@@ -101,6 +101,10 @@ def serve(subject: str) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     manifest = importlib.import_module(subject).manifest()
+    histories = sys.modules.get("alkstore_contract.machine.histories")
+    if histories is not None:
+        # Nobody reads the model's findings here: no shorter one is looked for.
+        histories.run_histories.__kwdefaults__["patience"] = 0.0
     for line in sys.stdin:
         request = json.loads(line)
         asked = {id_: manifest[id_] for id_ in request["seconds"]}

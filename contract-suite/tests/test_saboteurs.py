@@ -20,3 +20,14 @@ def test_each_saboteur_fails_its_property_and_no_relative_unlisted():
     matrix = Matrix()
     _, faults = matrix.run(matrix.chosen([]), full=False)
     assert not faults, told(faults)
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_the_model_finds_a_sample_of_the_stateful_ones():
+    """All of them are tried in the leg `saboteurs`; here every tenth."""
+    matrix = Matrix()
+    sample = matrix.stateful(every=10)
+    assert sample
+    _, faults = matrix.run_model(sample)
+    assert not faults, told(faults)

@@ -27,6 +27,8 @@ class Task:
     """`None`: on the sound engine, and say what ran."""
 
     seconds: Mapping[str, float] = field(factory=dict)
+    until_failure: bool = False
+    """Whether the first failure is enough."""
 
     @property
     def cost(self) -> int:
@@ -45,10 +47,10 @@ class _Worker:
         rest = dict(task.seconds)
         while rest:
             process = await self._alive()
-            request = {"base": task.base, "saboteur": task.saboteur, "seconds": rest}
+            asked = dict([next(iter(rest.items()))]) if task.until_failure else dict(rest)
+            request = {"base": task.base, "saboteur": task.saboteur, "seconds": asked}
             process.stdin.write(json.dumps(request).encode() + b"\n")
-            while rest:
-                id_, seconds = next(iter(rest.items()))
+            for id_, seconds in asked.items():
                 line = b""
                 try:
                     line = await asyncio.wait_for(
@@ -60,9 +62,14 @@ class _Worker:
                 if not line:
                     await process.wait()
                     status = process.returncode
-                    tell(task, {"property": id_, "error": f"its process ended ({status})"})
+                    answer = {"property": id_, "error": f"its process ended ({status})"}
+                else:
+                    answer = json.loads(line)
+                tell(task, answer)
+                if task.until_failure and answer["error"] is not None:
+                    return
+                if not line:
                     break
-                tell(task, json.loads(line))
 
     async def end(self) -> None:
         if self._process is not None and self._process.returncode is None:
