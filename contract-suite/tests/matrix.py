@@ -64,6 +64,7 @@ class Matrix:
         jobs: int = 2,
         stderr: int | None = None,
         cut: Mapping[str, float] = CUT_SECONDS,
+        skip: bool = True,
     ) -> None:
         module = importlib.import_module(subject)
         self.properties: Mapping[str, Property] = module.manifest()
@@ -71,6 +72,7 @@ class Matrix:
         self._subject = subject
         self._jobs = jobs
         self._cut_seconds = cut
+        self._skip = skip
         self._stderr = asyncio.subprocess.DEVNULL if stderr is None else stderr
         self._footprints: dict[tuple[str, str], Footprint] = {}
 
@@ -152,7 +154,12 @@ class Matrix:
 
     def _near(self, id_: str, other: str) -> bool:
         saboteur = self.table[id_]
-        if other == id_ or other in saboteur.also or self.properties[other].group != "quick":
+        if (
+            not self._skip
+            or other == id_
+            or other in saboteur.also
+            or self.properties[other].group != "quick"
+        ):
             return True
         return saboteur.patch.touched_by(self._footprints[saboteur.base, other].trail)
 
@@ -220,10 +227,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--missing", action="store_true", help="properties without a saboteur")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--errors", action="store_true", help="say how properties failed")
+    parser.add_argument(
+        "--no-skip", action="store_true", help="also run what never comes near a fault"
+    )
     parser.add_argument("--stderr", action="store_true", help="show what the processes print")
     parser.add_argument("--subject", default="sabotage", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
-    matrix = Matrix(given.subject, jobs=given.jobs, stderr=2 if given.stderr else None)
+    matrix = Matrix(
+        given.subject,
+        jobs=given.jobs,
+        stderr=2 if given.stderr else None,
+        skip=not given.no_skip,
+    )
     ids = matrix.chosen(given.id)
     began = time.monotonic()
     if given.missing:
