@@ -26,13 +26,16 @@ from verdicts import faults_of_model, faults_of_saboteur, faults_of_tables
 from workers import Task, run_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sabotage import Saboteur
 
     from alkstore_contract.properties import Property
 
-CUT_SECONDS = {"quick": 2.0, "process": 20.0, "model": 120.0}
+CUT_SECONDS = {"quick": 0.7, "process": 15.0, "model": 120.0, "again": 4.0}
+"""After which a run has failed. That is short, for many faults make a property wait for ever; so
+when nobody expects it to fail it gets more time, `again`: the machine may have been busy."""
+
 AT_ONCE = 25
 """Properties per task: large enough to be quick, small enough to share out evenly."""
 
@@ -52,6 +55,19 @@ class Seen:
 
     held: dict[str, float] = field(factory=dict)
     failed: dict[str, str] = field(factory=dict)
+    cut: set[str] = field(factory=set)
+
+    def note(self, task: Task, answer: Mapping[str, Any]) -> None:
+        """Take the answer to one property; a later one counts."""
+        id_, error, seconds = answer["property"], answer["error"], answer["seconds"]
+        for kept in (self.held, self.failed):
+            kept.pop(id_, None)
+        if error is None:
+            self.held[id_] = seconds
+        else:
+            self.failed[id_] = error
+            if seconds >= task.seconds[id_]:
+                self.cut.add(id_)
 
 
 class Matrix:
@@ -100,14 +116,8 @@ class Matrix:
             for other in set(sound) - set(near):
                 seen[id_].held[other] = 0.0
 
-        def tell(task: Task, answer: dict[str, Any]) -> None:
-            mine = seen[task.saboteur or ""]
-            if answer["error"] is None:
-                mine.held[answer["property"]] = answer["seconds"]
-            else:
-                mine.failed[answer["property"]] = answer["error"]
-
-        self._do(tasks, tell)
+        self._do(tasks, seen)
+        self._do(list(self._doubtful(seen)), seen)
         for id_, mine in seen.items():
             faults += faults_of_saboteur(id_, self.table[id_], mine.held, mine.failed)
         return seen, list(dict.fromkeys(faults))
@@ -119,13 +129,6 @@ class Matrix:
             return {}, ["there is no model"]
         seen = {id_: Seen() for id_ in ids}
 
-        def tell(task: Task, answer: dict[str, Any]) -> None:
-            mine = seen[task.saboteur or ""]
-            if answer["error"] is None:
-                mine.held[answer["property"]] = answer["seconds"]
-            else:
-                mine.failed[answer["property"]] = answer["error"]
-
         tasks = []
         for id_ in ids:
             # The part of the model that is about the saboteur's mechanism is the quickest to see.
@@ -133,7 +136,7 @@ class Matrix:
             order = sorted(model, key=lambda other: family not in other)
             seconds = dict.fromkeys(order, self._cut_seconds["model"])
             tasks.append(Task(self.table[id_].base, id_, seconds, until_failure=True))
-        self._do(tasks, tell)
+        self._do(tasks, seen)
         return seen, faults_of_model(ids, [id_ for id_, mine in seen.items() if mine.failed])
 
     def stateful(self, prefixes: Sequence[str] = (), *, every: int = 1) -> list[str]:
@@ -172,7 +175,7 @@ class Matrix:
         def tell(task: Task, answer: dict[str, Any]) -> None:
             self._footprints[task.base, answer["property"]] = Footprint(
                 answer["error"],
-                answer.get("seconds", 0.0),
+                answer["seconds"],
                 Trail({(*code,) for code in answer.get("ran", ())}, {*answer.get("named", ())}),
             )
 
@@ -185,9 +188,23 @@ class Matrix:
             for base, ids in by_base.items()
             for start in range(0, len(ids), AT_ONCE)
         ]
-        self._do(tasks, tell)
+        self._hand_out(tasks, tell)
 
-    def _do(self, tasks: Sequence[Task], tell: Any) -> None:
+    def _doubtful(self, seen: Mapping[str, Seen]) -> Iterator[Task]:
+        for id_, mine in seen.items():
+            saboteur = self.table[id_]
+            again = mine.cut - {id_, *saboteur.also}
+            if again:
+                patient = dict.fromkeys(sorted(again), self._cut_seconds["again"])
+                yield Task(saboteur.base, id_, patient)
+
+    def _do(self, tasks: Sequence[Task], seen: Mapping[str, Seen]) -> None:
+        def tell(task: Task, answer: dict[str, Any]) -> None:
+            seen[task.saboteur or ""].note(task, answer)
+
+        self._hand_out(tasks, tell)
+
+    def _hand_out(self, tasks: Sequence[Task], tell: Callable[[Task, Any], None]) -> None:
         asyncio.run(run_tasks(self._subject, tasks, tell, jobs=self._jobs, stderr=self._stderr))
 
 

@@ -8,7 +8,7 @@ import pytest
 from matrix import Matrix
 from matrix import main as run_matrix
 
-CUT = {"quick": 0.5, "process": 15.0, "model": 5.0}
+CUT = {"quick": 0.5, "process": 15.0, "model": 5.0, "again": 1.0}
 
 
 @functools.cache

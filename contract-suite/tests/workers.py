@@ -62,7 +62,11 @@ class _Worker:
                 if not line:
                     await process.wait()
                     status = process.returncode
-                    answer = {"property": id_, "error": f"its process ended ({status})"}
+                    answer = {
+                        "property": id_,
+                        "error": f"its process ended ({status})",
+                        "seconds": seconds,
+                    }
                 else:
                     answer = json.loads(line)
                 tell(task, answer)
