@@ -33,7 +33,8 @@ class Facts:
     """Largest notify payload in bytes; `None`: any size is carried."""
 
     durability: Literal["durable", "volatile"] = field(validator=in_(("durable", "volatile")))
-    """Whether what was committed outlives the last store and the process."""
+    """Whether what was committed outlives the process. While a home lasts, it outlives the last
+    store in either case."""
 
     reach: Literal["process", "host", "cluster"] = field(
         validator=in_(("process", "host", "cluster"))
@@ -81,7 +82,10 @@ class Harness(ABC):
 
     @abstractmethod
     def home(self) -> AbstractAsyncContextManager[str]:
-        """An empty database that nobody else uses; gives its address, gone after the block."""
+        """An empty database that nobody else uses; gives its address, gone after the block.
+
+        Until then it keeps what was committed, also while no store of it is open.
+        """
 
     @abstractmethod
     def store(self, address: str, clock: Clock | None) -> Store:
