@@ -186,6 +186,17 @@ async def test_failed_read_loses_no_event(engine, stream):
         assert [1, 2] == await received(events, 2)
 
 
+async def test_receiver_ends_when_wakes_ended_and_reading_fails(engine, stream):
+    """A reader of a lost database is not told of failures for ever: its receiver ends."""
+    async with stream.subscribe("c") as events:
+        engine.faults["read"] += [DatabaseError("lost"), DatabaseError("lost")]
+        with pytest.raises(DatabaseError):
+            await events.recv()
+        engine.signals.close_open()
+
+        assert [None, None] == [await events.recv(), await events.recv()]
+
+
 async def test_two_tasks_on_one_receiver_share_the_events(stream):
     """Each event goes to one of the tasks that wait on a receiver."""
     async with stream.subscribe("c") as events:

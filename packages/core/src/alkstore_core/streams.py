@@ -232,6 +232,8 @@ class EventReceiver(Receiver):
         try:
             page = await self._stream.read_since(self._position, PAGE)
         except AlkstoreError:
+            if await self._has_closed():
+                self.end()
             if self._ended:
                 return
             raise
@@ -239,3 +241,15 @@ class EventReceiver(Receiver):
         if page:
             self._buffer.extend(page)
             self._position = page[-1].offset
+
+    async def _has_closed(self) -> bool:
+        """Whether wakes have ended: then reading will fail for ever, and the caller with it."""
+        if self._ended:
+            return True
+        waiting = asyncio.ensure_future(self._subscription.wait())
+        try:
+            await asyncio.sleep(0)
+            # A wake that this takes is no loss: the failed page is read again anyway.
+            return waiting.done() and await waiting is Fired.CLOSED
+        finally:
+            waiting.cancel()
