@@ -245,6 +245,17 @@ async def test_timer_survives_a_failing_database(clock, engine, store, caplog):
     assert 1 == caplog.text.count("connection lost")
 
 
+async def test_timer_says_nothing_of_a_store_that_closes(engine, store, caplog):
+    """A close between a queue's wakes and the first question for due times is no trouble to log."""
+    async with store.queue("q").wakes():
+        await store.close()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    assert "" == caplog.text
+    assert 0 == engine.calls.count("next_due")
+
+
 async def test_engine_that_closes_a_topic_ends_queue_receivers(engine, store):
     """When the engine's signals end, a queue's receivers end."""
     async with store.queue("q").wakes() as wakes:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, final
 
-from alkstore_core.errors import AlkstoreError
+from alkstore_core.errors import AlkstoreError, Closed
 from alkstore_core.hub import Hub
 from alkstore_core.names import RECONNECTED
 from alkstore_core.receiving import Receiver
@@ -156,6 +156,8 @@ class QueueWakes(Hub):
             try:
                 pause = await self._ask()
                 failed = False
+            except Closed:
+                return
             except AlkstoreError as error:
                 if not failed:
                     _log.warning("cannot ask for due jobs, trying again: %s", error)
