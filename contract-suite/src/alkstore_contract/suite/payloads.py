@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alkstore_contract.expect import expect, expect_equal, expect_raises
 from alkstore_contract.properties import prop
-from alkstore_contract.suite._steps import claim, job_of
+from alkstore_contract.suite._steps import job_of
 from alkstore_core import CodecError
 
 if TYPE_CHECKING:
