@@ -36,7 +36,7 @@ def find(subject: str) -> Report:
 
     """
     path = Path(subject)
-    if path.suffix == ".json" or path.exists():
+    if path.suffix == ".json" or path.is_file():
         return read(path)
     try:
         found = report_of(installed(subject))
