@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich import progress as bars
 
-from alkstore_contract.show import gist
+from alkstore_contract.verdict import gist
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from alkstore_contract.verdict import UNSELECTED
+from alkstore_contract.verdict import UNSELECTED, gist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,12 +74,6 @@ def wanting(report: Report) -> list[tuple[str, str, str]]:
         if outcome["state"] != "held" and whys.get(id_) != UNSELECTED
     ]
     return sorted(found, key=lambda row: (row[1], row[0]))
-
-
-def gist(why: str) -> str:
-    """What a traceback ends with: the message, without the name of our own error."""
-    lines = [line for line in why.strip().splitlines() if line[:1].strip()]
-    return lines[-1].removeprefix("alkstore_contract.expect.UnmetError: ") if lines else ""
 
 
 def report_markdown(report: Report, manifest: Mapping[str, Property]) -> str:

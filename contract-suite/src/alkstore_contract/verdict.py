@@ -102,3 +102,9 @@ def _standing(expected: Expected, records: list[Outcome], lost: str | None) -> S
     if why is None and any(record.cases != expected.cases for record in records):
         why = f"{cases} of its {expected.cases} cases ran"
     return Standing(state="held" if why is None else "missing", cases=cases, why=why)
+
+
+def gist(why: str) -> str:
+    """What a traceback ends with: the message, without the name of our own error."""
+    lines = [line for line in why.strip().splitlines() if line[:1].strip()]
+    return lines[-1].removeprefix("alkstore_contract.expect.UnmetError: ") if lines else ""
