@@ -9,11 +9,16 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from attrs import evolve
+
 from alkstore_contract.harness import Facts, Harness
 from alkstore_core.spi import Engine, Session, Signals, Subscription, TxSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from alkstore_core import Job
+    from alkstore_core.jobspec import JobSpec
 
 Change = Any
 """`f(real, *args, **kwargs)`, giving a value or an awaitable."""
@@ -278,6 +283,25 @@ def arguments(name: str, change: Callable[..., tuple[Any, ...]], **options: Any)
         return await getattr(real, name)(*change(*args), **kwargs)
 
     return primitive(name, changed, **options)
+
+
+def spec(**changes: Callable[[Any], Any]) -> Patch:
+    """Store jobs with other options: each change is a function of what was asked for."""
+
+    def insert(real: Any, queue: str, payloads: Any, given: JobSpec, **wake: Any) -> Any:
+        changed = {name: change(getattr(given, name)) for name, change in changes.items()}
+        return real.insert_jobs(queue, payloads, evolve(given, **changed), **wake)
+
+    return primitive("insert_jobs", insert)
+
+
+def claimed(**changes: Callable[[Job], Any]) -> Patch:
+    """Hand claimed jobs out with other fields: each change is a function of the job."""
+
+    def change(jobs: list[Job]) -> list[Job]:
+        return [evolve(job, **{name: f(job) for name, f in changes.items()}) for job in jobs]
+
+    return result("claim", change)
 
 
 def nothing(name: str, value: Any = None, **options: Any) -> Patch:

@@ -28,7 +28,8 @@ Kinds of patches, each of which replaces exactly one thing:
   returns an awaitable or a plain value. `real` also has `engine`, `in_tx` and `notes`, a dict
   per database that keeps what a fault has to remember.
   `result(name, f)` changes what it gives, `arguments(name, f)` what it gets,
-  `nothing(name, value)` does nothing and says `value`.
+  `nothing(name, value)` does nothing and says `value`. `spec(priority=f)` stores jobs with
+  options other than those asked for, `claimed(attempts=f)` hands out jobs with other fields.
 * `engine(name, f)`, `signals(name, f)`, `subscription(name, f)`: the same for their methods.
 * `core("module:function", f)`, `op("module:function", f)`: a function, method or property of
   `alkstore_core` or `alkstore_core.sql`; `f(real, *args)`. The path may lead into a class:
@@ -60,6 +61,7 @@ from attrs import evolve, field, frozen
 from patches import (
     Patch,
     arguments,
+    claimed,
     code,
     constant,
     core,
@@ -71,6 +73,7 @@ from patches import (
     primitive,
     result,
     signals,
+    spec,
     statement,
     subscription,
 )
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Saboteur",
     "arguments",
+    "claimed",
     "code",
     "constant",
     "core",
@@ -97,6 +101,7 @@ __all__ = [
     "result",
     "sabotaged",
     "signals",
+    "spec",
     "stateful_saboteurs",
     "statement",
     "subscription",
