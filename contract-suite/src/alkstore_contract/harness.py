@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from attrs import field, fields, frozen
 from attrs.validators import in_, instance_of, optional
@@ -20,6 +21,35 @@ if TYPE_CHECKING:
 GROUP = "alkstore.harnesses"
 
 JoinKind = Literal["AsyncConnection", "AsyncSession", "Connection", "Session"]
+
+RawWorkload = Literal[
+    "enqueue",
+    "enqueue-50",
+    "enqueue-many",
+    "drain-1",
+    "drain-4",
+    "publish",
+    "read",
+    "transaction",
+]
+"""The workloads of `bench` that a plain driver can do as well; there are no others."""
+
+RawRun = Callable[[int], Awaitable[int]]
+"""Do so many operations; says how many were done."""
+
+BENCH: Final = "bench"
+"""The name of the queue and of the stream that `bench` works on."""
+
+BENCH_PAYLOAD: Final = {
+    "task": "thumbnail",
+    "image": 4711,
+    "sizes": [64, 128, 256],
+    "source": "https://img.example.org/originals/4711.jpeg",
+}
+"""What every job and every event of `bench` carries."""
+
+BENCH_PAGE: Final = 100
+"""Rows of one call in `enqueue-many` and `read`; counts are multiples of it there."""
 
 
 @frozen(kw_only=True)
@@ -123,6 +153,32 @@ class Harness(ABC):
         """
         return await Process.start(reference(self), address, function, args)
 
+    def raw(
+        self,
+        address: str,  # noqa: ARG002 - for those who override it
+        workload: RawWorkload,  # noqa: ARG002 - as above
+    ) -> AbstractAsyncContextManager[RawRun] | None:
+        """The same row work through the plain driver: what `bench` divides the engine's rate by.
+
+        `None`, the default: there is no such baseline, and no ratio. Otherwise what the block
+        gets is called with a count, does so many operations on the engine's own rows, in the
+        queue and stream `BENCH` and with `BENCH_PAYLOAD` encoded, and returns how many it did.
+        It should be the strictest opponent there is: nothing checked, nothing woken, statements
+        prepared, rows left as the driver gives them, each commit as durable as the engine's,
+        and in as many tasks at once as serve it best. A store of the engine is open at `address`
+        meanwhile; before each call it fills in what has to be there, after it it counts.
+
+        * `enqueue`, `enqueue-50`: insert a ready job and commit, one job an operation.
+        * `enqueue-many`: insert `BENCH_PAGE` jobs and commit; an operation is one job.
+        * `drain-1`, `drain-4`: claim the next ready job as a claim would and commit, then delete
+          it and commit; as many jobs are there as are asked for.
+        * `publish`: insert an event and commit.
+        * `read`: select the stream's events, `BENCH_PAGE` at a time, from the beginning and
+          again; an operation is one event.
+        * `transaction`: insert a job and an event, then commit.
+        """
+        return None
+
 
 def reference(harness: Harness) -> str:
     """`module:name` of a harness, for another process."""
@@ -141,7 +197,7 @@ def load_harness(name: str) -> Harness:
     if ":" in name:
         module, _, attribute = name.partition(":")
         try:
-            found = importlib.import_module(module)
+            found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
         except (ImportError, AttributeError) as error:
@@ -161,7 +217,8 @@ def load_harness(name: str) -> Harness:
     for attribute in ("distribution", "facts"):
         if not hasattr(harness, attribute):
             raise TypeError(f"the harness {name!r} has no `{attribute}`")
-    if not isinstance(harness.facts, Facts):
+    facts: object = harness.facts
+    if not isinstance(facts, Facts):
         names = ", ".join(field.name for field in fields(Facts))
         raise TypeError(f"the `facts` of {name!r} have to be a Facts({names})")
     return harness

@@ -71,8 +71,9 @@ def _run_case(harness: Harness, prop: Property, arguments: tuple[Any, ...]) -> N
         return
 
     async def show() -> None:
+        limit = asyncio.timeout(prop.seconds)
         try:
-            async with asyncio.timeout(prop.seconds) as limit, Case(harness) as case:
+            async with limit, Case(harness) as case:
                 await prop.function(case, *arguments)  # type: ignore[misc]
         except TimeoutError as error:
             if limit.expired():

@@ -7,12 +7,14 @@ import itertools
 from typing import TYPE_CHECKING, ClassVar
 
 from alkstore_contract import Facts, Harness
+from alkstore_mem.contract_raw import RawRows
 from alkstore_mem.database import MemDatabase
 from alkstore_mem.store import MemStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from alkstore_contract.harness import RawRun, RawWorkload
     from alkstore_core import Clock, Store
 
 
@@ -46,3 +48,13 @@ class MemHarness(Harness):
     def store(self, address: str, clock: Clock | None) -> Store:
         """A store on that database."""
         return MemStore(clock=clock, database=self._databases[address])
+
+    @contextlib.asynccontextmanager
+    async def raw(self, address: str, workload: RawWorkload) -> AsyncIterator[RawRun]:
+        """The plain `sqlite3` module on the database's one connection."""
+        work = RawRows(self._databases[address].connection).runs()[workload]
+
+        async def run(count: int) -> int:
+            return work(count)
+
+        yield run

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -13,6 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from alkstore_contract import Caller, Facts, Harness
+from alkstore_contract.harness import BENCH_PAGE, BENCH_PAYLOAD
+from alkstore_sqlite.connections import connect
+from alkstore_sqlite.contract_raw import RawRows, runs
+from alkstore_sqlite.opts import SqliteOpts
 from alkstore_sqlite.prepare import prepare_engine
 from alkstore_sqlite.store import SqliteStore
 
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from alkstore_contract import JoinKind
+    from alkstore_contract.harness import RawRun, RawWorkload
     from alkstore_core import Clock, Store
 
 _TABLE = "CREATE TABLE IF NOT EXISTS written (value TEXT NOT NULL)"
@@ -52,7 +59,8 @@ class SqliteHarness(Harness):
     async def sever(self, address: str) -> None:
         """Delete the file."""
         for suffix in ("", "-wal", "-shm"):
-            Path(address + suffix).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(address + suffix)  # noqa: PTH108 - no Path in a coroutine
 
     @contextlib.asynccontextmanager
     async def caller(self, address: str, kind: JoinKind) -> AsyncIterator[Caller]:
@@ -63,7 +71,9 @@ class SqliteHarness(Harness):
             engine = create_async_engine(f"sqlite+aiosqlite:///{address}")
             prepare_engine(engine)
             try:
-                connection: Any = AsyncSession(engine) if kind == "AsyncSession" else engine.connect()
+                connection: Any = (
+                    AsyncSession(engine) if kind == "AsyncSession" else engine.connect()
+                )
                 async with connection as subject:
                     await subject.execute(text("SELECT 1"))
                     yield _AsyncCaller(subject)
@@ -84,6 +94,21 @@ class SqliteHarness(Harness):
         """What is in the caller's table."""
         with contextlib.closing(sqlite3.connect(address)) as plain:
             return [value for (value,) in plain.execute("SELECT value FROM written ORDER BY value")]
+
+    @contextlib.asynccontextmanager
+    async def raw(self, address: str, workload: RawWorkload) -> AsyncIterator[RawRun]:
+        """The plain `sqlite3` module, with the store's own `synchronous`."""
+        payload = json.dumps(BENCH_PAYLOAD, separators=(",", ":")).encode()
+        opts = SqliteOpts()
+        with contextlib.closing(
+            connect(address, opts.synchronous, opts.busy_timeout)
+        ) as connection:
+            work = runs(RawRows(connection, payload), BENCH_PAGE)[workload]
+
+            async def run(count: int) -> int:
+                return work(count)
+
+            yield run
 
 
 class _AsyncCaller(Caller):
