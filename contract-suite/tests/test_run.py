@@ -1,0 +1,324 @@
+"""`alkstore-contract run`: only a whole run in which everything held is green."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_kit import ENGINE, IDS, install_kit
+
+NAMED = """
+class Engine(Engine):
+    async def act(self, id, number=0):
+        if (id, number) == ("fake.second", 2):
+            {then}
+"""
+
+
+def states(report):
+    """Return the state of each property."""
+    return {id_: o["state"] for id_, o in report["canonical"]["outcomes"].items()}
+
+
+def alive(pid):
+    """Say whether a process runs: one that was killed may wait for its parent to ask for it."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+ALL_HELD = dict.fromkeys(IDS, "held")
+SECOND_LOST = ALL_HELD | {"fake.second": "missing"}
+
+
+def test_conforms(place):
+    """An engine that holds everything conforms; the report says of which code."""
+    _, said, report = place.run(check=0)
+    assert "conforms: every property held" in said
+    assert ALL_HELD == states(report)
+    canonical = report["canonical"]
+    assert "conforms" == canonical["verdict"]
+    assert "0.1" == canonical["contract"]
+    assert 64 == len(canonical["suite"]["digest"])
+    assert ("fake-engine", "1.0") == (canonical["engine"]["name"], canonical["engine"]["version"])
+    assert 64 == len(canonical["engine"]["digest"])
+    assert "volatile" == canonical["facts"]["durability"]
+    assert [] == canonical["reasons"]
+    assert 3 == canonical["outcomes"]["fake.second"]["cases"]
+
+
+def test_repeatable(place):
+    """Two runs on the same code find the same, however many processes they use."""
+    first = place.run("--jobs", "1", check=0)[2]
+    second = place.run("--jobs", "3", check=0)[2]
+    assert first["canonical"] == second["canonical"]
+    assert first["seal"] == second["seal"]
+
+
+def test_fails(place):
+    """A property that raises fails; its message and its sentence are shown."""
+    place.engine(NAMED.format(then="raise ValueError('two is odd')"))
+    _, said, report = place.run(check=1)
+    assert "does-not-conform" == report["canonical"]["verdict"]
+    assert ALL_HELD | {"fake.second": "failed"} == states(report)
+    assert 1 == report["canonical"]["outcomes"]["fake.second"]["cases"]
+    assert "case 2: " in report["run"]["whys"]["fake.second"]
+    assert "two is odd" in said
+    assert "The second holds three times." in said
+
+
+@pytest.mark.parametrize("error", ["SystemExit(0)", "asyncio.CancelledError"])
+def test_fails_by_what_is_no_exception(place, error):
+    """Leaving by what usually ends a program is a failure as any other."""
+    place.engine("import asyncio\n" + NAMED.format(then=f"raise {error}"))
+    _, _, report = place.run(check=1)
+    assert ALL_HELD | {"fake.second": "failed"} == states(report)
+
+
+def test_takes_too_long(place):
+    """A case that does not end in its time fails, and says so."""
+    place.engine("import asyncio\n" + NAMED.format(then="await asyncio.Event().wait()"))
+    _, said, report = place.run(check=1)
+    assert "failed: fake.second" in said
+    assert "it did not end within 2 s" in said
+    assert ALL_HELD | {"fake.second": "failed"} == states(report)
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [
+        ("os._exit(0)", "status 0"),
+        ("os._exit(7)", "status 7"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"),
+        ("print('last words', file=sys.stderr, flush=True); os._exit(3)", "last words"),
+    ],
+    ids=["exit 0", "exit 7", "kill", "last words"],
+)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_crashes(place, then, why, jobs):
+    """A process that ends in the middle loses its property, named, and no other."""
+    place.engine("import os, signal, sys\n" + NAMED.format(then=then))
+    _, said, report = place.run("--jobs", jobs, check=3)
+    assert "incomplete" == report["canonical"]["verdict"]
+    assert SECOND_LOST == states(report)
+    assert why in report["run"]["whys"]["fake.second"]
+    assert "missing: fake.second" in said
+
+
+def test_hangs(place, tmp_path):
+    """A process that blocks beyond all bounds is killed with what it started."""
+    kit = install_kit(tmp_path / "impatient")
+    parent = kit / "alkstore_contract/parent.py"
+    source = parent.read_text()
+    assert "GRACE_SECONDS = 30.0" in source
+    parent.write_text(source.replace("GRACE_SECONDS = 30.0", "GRACE_SECONDS = 0.5"))
+    place.kit = kit
+    started = place.work / "started"
+    then = (
+        f"p = Popen(['sleep', '600']); print(p.pid, file=open({str(started)!r}, 'w', 1)); p.wait()"
+    )
+    place.engine("from subprocess import Popen\n" + NAMED.format(then=then))
+    _, _, report = place.run(check=3)
+    assert SECOND_LOST == states(report)
+    assert "said nothing for 2.5 s and was killed" in report["run"]["whys"]["fake.second"]
+    assert not alive(int(started.read_text()))
+
+
+def test_ends_badly(place):
+    """A process that fails after its last property keeps the run from being complete."""
+    place.engine("import atexit, os\natexit.register(os._exit, 5)")
+    _, _, report = place.run("--jobs", "1", check=3)
+    assert ["after its last property, its process ended: status 5"] == report["canonical"][
+        "reasons"
+    ]
+    assert ALL_HELD == states(report)
+
+
+@pytest.mark.parametrize("code", ["import os; os._exit(0)", "raise ValueError('no import')"])
+def test_cannot_begin(place, code):
+    """An engine that cannot be loaded is incomplete: nothing of it was tried."""
+    place.engine(code)
+    _, _, report = place.run(check=3)
+    assert {"missing"} == set(states(report).values())
+    assert report["canonical"]["engine"] is None
+    assert "no engine told its facts" in report["canonical"]["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('        reach="process",\n', "", "'reach'"),
+        ('reach="process"', 'reach="galaxy"', "galaxy"),
+        ("    facts = Facts(", "    nothing = Facts(", "no `facts`"),
+    ],
+    ids=["missing", "unknown value", "none"],
+)
+def test_facts(place, old, new, why):
+    """Facts that are missing or make no sense keep a run from being complete."""
+    package = place.engine_home / "fake_engine/__init__.py"
+    assert old in ENGINE
+    package.write_text(ENGINE.replace(old, new))
+    place.papers()
+    _, said, report = place.run(check=3)
+    assert "incomplete" == report["canonical"]["verdict"]
+    assert why in said
+
+
+def test_selected(place):
+    """A selection that holds is incomplete; one that fails does not conform."""
+    _, said, report = place.run("--select", "fake", check=3)
+    assert ALL_HELD | {"other.last": "missing"} == states(report)
+    assert "selected were fake only" in said
+    place.engine(NAMED.format(then="raise ValueError"))
+    place.run("--select", "fake.second", check=1)
+
+
+def test_selects_nothing(place):
+    """A selection of nothing is wrong usage, and names what there is."""
+    _, said, report = place.run("--select", "fak", check=2)
+    assert "the mechanisms are fake, other" in said
+    assert report is None
+
+
+def test_unknown_harness(place):
+    """A harness that does not exist is wrong usage, and no report is left."""
+    (place.work / "report.json").write_text("old")
+    _, said = place.cli("run", "fake_engine:Nobody", "--report", "report.json", check=2)
+    assert "cannot be imported" in said
+    assert not (place.work / "report.json").exists()
+
+
+def test_unknown_name(place):
+    """An unknown name is wrong usage, and says what is installed."""
+    _, said = place.cli("run", "nobody", check=2)
+    assert "no installed engine registers a harness 'nobody'" in said
+
+
+def test_old_report(place):
+    """The report of an earlier run is gone as soon as another one begins."""
+    place.run(check=0)
+    place.engine("import pathlib\nassert not pathlib.Path('report.json').exists()")
+    place.run(check=0)
+
+
+def test_optimized(place):
+    """Under `-O` nothing is judged."""
+    _, said, report = place.run(options=("-O",), check=2)
+    assert "not judged under `python -O`" in said
+    assert report is None
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        "alkstore-core",
+        "alkstore-core>=0.1.0",
+        "alkstore-core>=0.1,<0.3",
+        "alkstore-core<0.2",
+        "alkstore-core>=0.2,<0.3",
+        None,
+    ],
+)
+def test_core_is_not_pinned(place, core):
+    """Only an engine that asks for just this contract's core is certified."""
+    place.engine(core=core)
+    _, _, report = place.run(check=3)
+    (reason,) = report["canonical"]["reasons"]
+    assert "alkstore-core" in reason
+
+
+@pytest.mark.parametrize("core", ["alkstore-core[sql]>=0.1.0,<0.2", "alkstore-core==0.1.*"])
+def test_core_is_pinned(place, core):
+    """Every way to ask for just this contract's core will do."""
+    place.engine(core=core)
+    place.run(check=0)
+
+
+def test_editable(place):
+    """An engine that is installed from its tree can be tried; which code it was is not known."""
+    (info,) = place.engine_home.glob("*.dist-info")
+    (info / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
+    _, said, report = place.run(check=0)
+    assert report["canonical"]["engine"]["digest"] is None
+    assert "editable installation" in said
+
+
+def test_shadowed(place):
+    """Code that hides what is installed is not taken for it."""
+    shadow = place.path / "shadow/fake_engine"
+    shadow.mkdir(parents=True)
+    (shadow / "__init__.py").write_text(ENGINE)
+    installed = place.engine_home
+    place.engine_home = f"{shadow.parent}:{installed}"
+    _, said, report = place.run(check=0)
+    assert report["canonical"]["engine"]["digest"] is None
+    assert "not from what is installed" in " ".join(said.split())
+
+
+def test_tampering(place):
+    """An engine that replaces what it is asked is found out: its parent knows better."""
+    place.engine(
+        """
+        from alkstore_contract.properties import manifest
+
+        async def nothing(case):
+            pass
+
+        object.__setattr__(manifest()["fake.first"], "function", nothing)
+        """
+    )
+    _, _, report = place.run(check=3)
+    assert ALL_HELD | {"fake.first": "missing"} == states(report)
+    assert "source differs" in report["run"]["whys"]["fake.first"]
+
+
+def test_printing(place):
+    """What an engine prints, reads or closes is not taken for what the kit says."""
+    place.engine(
+        """
+        import sys
+        print('{"final": 4}', flush=True)
+
+        class Engine(Engine):
+            async def act(self, id, number=0):
+                print('{"outcome": null}', flush=True)
+                assert sys.stdin.read() == ""
+        """
+    )
+    _, _, report = place.run(check=0)
+    assert ALL_HELD == states(report)
+
+
+def test_progress_in_a_log(place):
+    """Without a terminal the progress is lines."""
+    _, said, _ = place.run(check=0)
+    assert "4 of 4 tried, 0 did not hold" in said
+
+
+def test_markdown(place):
+    """The report as a page says the verdict, the facts, and what was wanting."""
+    place.engine(NAMED.format(then="raise ValueError('a | b')"))
+    place.cli("run", "fake_engine:Engine", "--markdown", "page.md", check=1)
+    page = (place.work / "page.md").read_text()
+    assert page.startswith("# fake-engine 1.0, contract 0.1\n\n**does not conform.**\n")
+    assert "| fake | 2 | 1 | 0 |" in page
+    assert "| durability | volatile |" in page
+    told = "failed: ValueError: a \\| b"
+    assert f"| `fake.second` | The second holds three times. | {told} |" in page
+
+
+def test_list(place):
+    """The properties are listed for people, for the contract's page, and for programs."""
+    assert "The first holds." in place.cli("list", check=0)[1]
+    rows = place.cli("list", "--markdown", check=0)[1].splitlines()
+    assert "| `fake.first` | The first holds. | Names | 0.1 |" == rows[2]
+    listed = json.loads(place.cli("list", "--json", check=0)[1])
+    assert IDS == [entry["id"] for entry in listed]
+
+
+def test_explain(place):
+    """A property is explained by its sentence, where it was decided, its cases and its source."""
+    _, said = place.cli("explain", "fake.second", check=0)
+    for part in ("The second holds three times.", "Names", "0.1", "1, 2, 3", "async def second"):
+        assert part in said
+    place.cli("explain", "fake.fourth", check=2)
