@@ -4,13 +4,26 @@ from importlib.metadata import version as _version
 
 from alkstore_contract.case import Case
 from alkstore_contract.expect import UnmetError, expect, expect_equal, expect_raises
-from alkstore_contract.harness import Caller, Facts, Harness, JoinKind
+from alkstore_contract.harness import (
+    BENCH,
+    BENCH_PAGE,
+    BENCH_PAYLOAD,
+    Caller,
+    Facts,
+    Harness,
+    JoinKind,
+    RawRun,
+    RawWorkload,
+)
 from alkstore_contract.processes import Line, Process
 from alkstore_contract.properties import Property, manifest
 
 __version__ = _version("alkstore-contract")
 
 __all__ = [
+    "BENCH",
+    "BENCH_PAGE",
+    "BENCH_PAYLOAD",
     "Caller",
     "Case",
     "Facts",
@@ -19,6 +32,8 @@ __all__ = [
     "Line",
     "Process",
     "Property",
+    "RawRun",
+    "RawWorkload",
     "UnmetError",
     "__version__",
     "expect",

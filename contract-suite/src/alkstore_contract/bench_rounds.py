@@ -157,7 +157,7 @@ async def _wake_elsewhere(harness: Harness, pace: Pace) -> Sample:
     return Sample(engine=await wake_elsewhere(harness, pace.wakes))
 
 
-WORKLOADS = (
+WORKLOADS: tuple[Workload, ...] = (
     *(_versus(work) for work in WORK),
     Workload(
         name="wake",

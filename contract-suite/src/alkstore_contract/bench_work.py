@@ -187,7 +187,7 @@ def _check_payload(found: list[object]) -> None:
         raise UnmeasuredError(f"the payload that went in is not the one that is there: {found}")
 
 
-WORK: Final = (
+WORK: Final[tuple[Work, ...]] = (
     Work(
         name="enqueue",
         what="one enqueue awaited after the other",

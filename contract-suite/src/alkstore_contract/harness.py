@@ -40,7 +40,7 @@ RawRun = Callable[[int], Awaitable[int]]
 BENCH: Final = "bench"
 """The name of the queue and of the stream that `bench` works on."""
 
-BENCH_PAYLOAD: Final = {
+BENCH_PAYLOAD: Final[dict[str, Any]] = {
     "task": "thumbnail",
     "image": 4711,
     "sizes": [64, 128, 256],

@@ -14,7 +14,7 @@ from alkstore_mem.store import MemStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from alkstore_contract.harness import RawRun, RawWorkload
+    from alkstore_contract import RawRun, RawWorkload
     from alkstore_core import Clock, Store
 
 

@@ -6,14 +6,14 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from alkstore_contract.harness import BENCH, BENCH_PAGE, BENCH_PAYLOAD
+from alkstore_contract import BENCH, BENCH_PAGE, BENCH_PAYLOAD
 from alkstore_core.sql.tables import events, jobs
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from alkstore_contract.harness import RawWorkload
+    from alkstore_contract import RawWorkload
 
 _ENQUEUE: Final = f"""
 INSERT INTO "{jobs.name}" (queue, payload, state, priority, run_at, created_at, attempts,

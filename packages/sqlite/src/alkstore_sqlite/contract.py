@@ -14,8 +14,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from alkstore_contract import Caller, Facts, Harness
-from alkstore_contract.harness import BENCH_PAGE, BENCH_PAYLOAD
+from alkstore_contract import BENCH_PAGE, BENCH_PAYLOAD, Caller, Facts, Harness
 from alkstore_sqlite.connections import connect
 from alkstore_sqlite.contract_raw import RawRows, runs
 from alkstore_sqlite.opts import SqliteOpts
@@ -25,8 +24,7 @@ from alkstore_sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from alkstore_contract import JoinKind
-    from alkstore_contract.harness import RawRun, RawWorkload
+    from alkstore_contract import JoinKind, RawRun, RawWorkload
     from alkstore_core import Clock, Store
 
 _TABLE = "CREATE TABLE IF NOT EXISTS written (value TEXT NOT NULL)"
