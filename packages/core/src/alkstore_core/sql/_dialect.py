@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
-    Integer,
     LargeBinary,
     Text,
     bindparam,
     case,
-    func,
     literal_column,
-    type_coerce,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.compiler import compiles
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
     from sqlalchemy.sql.elements import ColumnElement
 
-__all__ = ["FOREVER", "NOW", "Bytes", "Elements", "later", "unindexed", "upsert"]
+__all__ = ["EMPTY", "FOREVER", "NOW", "Bytes", "Elements", "later", "unindexed", "upsert"]
 
 upsert = insert
 """`INSERT … ON CONFLICT`; Postgres' construct, which SQLite's compiler takes as well."""
@@ -54,8 +51,20 @@ def _compile_now(element: _Now, compiler: SQLCompiler, **kw: Any) -> str:
     return compiler.process(element.clauses.clauses[0], **kw)
 
 
+@compiles(_Now, "postgresql")
+def _compile_now_postgresql(element: _Now, compiler: SQLCompiler, **kw: Any) -> str:
+    # A sub-select is asked once for a statement; the bare call would be made for each row. And
+    # floored: a cast rounds.
+    given = compiler.process(element.clauses.clauses[0], **kw)
+    clock = "floor(extract(epoch FROM clock_timestamp()))::bigint"
+    return f"(SELECT coalesce({given}, {clock}))"
+
+
 NOW: ColumnElement[int] = _Now(bindparam("now", type_=BigInteger))
-"""The engine's time when the op runs, put into the parameter `now` by the driver."""
+"""The engine's time when the op runs, put into the parameter `now` by the driver.
+
+Where the database's own clock is the engine's, the driver puts NULL there.
+"""
 
 
 def later(seconds: ColumnElement[int]) -> ColumnElement[int]:
@@ -98,6 +107,101 @@ def _compile_blob(element: _Blob, compiler: SQLCompiler, **kw: Any) -> str:
     return f"CAST({compiler.process(element.clauses.clauses[0], **kw)} AS BLOB)"
 
 
+@compiles(_Blob, "postgresql")
+def _compile_blob_postgresql(element: _Blob, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"convert_to({compiler.process(element.clauses.clauses[0], **kw)}, 'UTF8')"
+
+
+class _Empty(FunctionElement[bytes]):
+    type = Bytes()
+    inherit_cache = True
+
+
+@compiles(_Empty)
+def _compile_empty(element: _Empty, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ARG001
+    return "0"
+
+
+@compiles(_Empty, "postgresql")
+def _compile_empty_postgresql(element: _Empty, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ARG001
+    return "''::bytea"
+
+
+EMPTY: ColumnElement[bytes] = _Empty()
+"""The least that stands in for bytes which nobody will read."""
+
+
+class _Each(FunctionElement[Any]):
+    """The rows of a JSON array: `key`, ascending, and `value`."""
+
+    name = "json_each"
+    inherit_cache = True
+
+
+@compiles(_Each)
+def _compile_each(element: _Each, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"json_each({compiler.process(element.clauses.clauses[0], **kw)})"
+
+
+@compiles(_Each, "postgresql")
+def _compile_each_postgresql(element: _Each, compiler: SQLCompiler, **kw: Any) -> str:
+    # Given as text: an application may have its own idea of how the driver encodes JSON.
+    array = compiler.process(element.clauses.clauses[0], **kw)
+    rows = f"json_array_elements(CAST({array} AS JSON)) WITH ORDINALITY AS each(value, key)"
+    return f"(SELECT each.value, each.key FROM {rows})"  # noqa: S608 - no value in it
+
+
+class _Scalar(FunctionElement[Any]):
+    """The value of a row of `_Each`, as text or as a number."""
+
+    name = "value"
+    inherit_cache = True
+
+    def __init__(self, type_: type[BigInteger | Text], value: ColumnElement[Any]) -> None:
+        self.type = type_()
+        super().__init__(value)
+
+
+@compiles(_Scalar)
+def _compile_scalar(element: _Scalar, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.clauses.clauses[0], **kw)
+
+
+@compiles(_Scalar, "postgresql")
+def _compile_scalar_postgresql(element: _Scalar, compiler: SQLCompiler, **kw: Any) -> str:
+    value = f"({compiler.process(element.clauses.clauses[0], **kw)} #>> '{{}}')"
+    return _as_type(element, value)
+
+
+class _Item(FunctionElement[Any]):
+    """An item of the array in a row of `_Each`, as text or as a number."""
+
+    name = "json_extract"
+    inherit_cache = True
+
+    def __init__(
+        self, type_: type[BigInteger | Text], value: ColumnElement[Any], position: int
+    ) -> None:
+        self.type = type_()
+        super().__init__(value, literal_column(str(position)))
+
+
+@compiles(_Item)
+def _compile_item(element: _Item, compiler: SQLCompiler, **kw: Any) -> str:
+    value, position = (compiler.process(clause, **kw) for clause in element.clauses.clauses)
+    return f"json_extract({value}, '$[{position}]')"
+
+
+@compiles(_Item, "postgresql")
+def _compile_item_postgresql(element: _Item, compiler: SQLCompiler, **kw: Any) -> str:
+    value, position = (compiler.process(clause, **kw) for clause in element.clauses.clauses)
+    return _as_type(element, f"({value} ->> {position})")
+
+
+def _as_type(element: FunctionElement[Any], text: str) -> str:
+    return f"{text}::bigint" if isinstance(element.type, BigInteger) else text
+
+
 class Elements:
     """A JSON array parameter as a row set: many rows are one parameter.
 
@@ -106,41 +210,34 @@ class Elements:
     """
 
     def __init__(self, parameter: str) -> None:
-        function = func.json_each(bindparam(parameter, type_=Text))
-        self.table = function.table_valued("key", "value", name=parameter)
+        rows = _Each(bindparam(parameter, type_=Text))
+        self.table = rows.table_valued("key", "value", name=parameter)
         self.ordinal: ColumnElement[int] = self.table.c.key
         self._value = self.table.c.value
 
     @property
     def integer(self) -> ColumnElement[int]:
         """The element, an integer."""
-        return self._typed(self._value, Integer)
+        return _Scalar(BigInteger, self._value)
 
     @property
     def text(self) -> ColumnElement[str]:
         """The element, a string."""
-        return self._typed(self._value, Text)
+        return _Scalar(Text, self._value)
 
     @property
     def blob(self) -> ColumnElement[bytes]:
         """The element, a string, as UTF-8 bytes."""
-        return _Blob(self._value)
+        return _Blob(_Scalar(Text, self._value))
 
     def integer_at(self, position: int) -> ColumnElement[int]:
         """An item of the element, an integer or null."""
-        return self._typed(self._item(position), Integer)
+        return _Item(BigInteger, self._value, position)
 
     def text_at(self, position: int) -> ColumnElement[str]:
         """An item of the element, a string or null."""
-        return self._typed(self._item(position), Text)
+        return _Item(Text, self._value, position)
 
     def blob_at(self, position: int) -> ColumnElement[bytes]:
         """An item of the element, a string, as UTF-8 bytes."""
-        return _Blob(self._item(position))
-
-    def _item(self, position: int) -> ColumnElement[Any]:
-        return func.json_extract(self._value, literal_column(f"'$[{position}]'"))
-
-    @staticmethod
-    def _typed(value: ColumnElement[Any], type_: Any) -> ColumnElement[Any]:
-        return type_coerce(value, type_)
+        return _Blob(_Item(Text, self._value, position))

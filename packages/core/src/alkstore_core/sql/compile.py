@@ -21,28 +21,42 @@ T = TypeVar("T")
 
 
 class Request(NamedTuple):
-    """What a DBAPI cursor is to execute next."""
+    """What a DBAPI cursor is to execute next.
+
+    `arguments` is a tuple, or a dict where the driver's parameters have names.
+    """
 
     sql: str
-    arguments: Sequence[Any]
+    arguments: Any
     gives_rows: bool
 
 
 class _Compiled(NamedTuple):
     sql: str
-    arguments: Callable[[Mapping[str, Any]], Sequence[Any]]
+    arguments: Callable[[Mapping[str, Any]], Any]
     needs_now: bool
     gives_rows: bool
 
 
-class Compiler:
-    """Compiles for one dialect, which has to be of a positional parameter style."""
+# Stands for the schema in what is compiled once for all schemas.
+_PLACE = "alkstore_schema_goes_here"
 
-    def __init__(self, dialect: Dialect) -> None:
-        if not dialect.positional:
-            raise TypeError(f"{dialect.paramstyle} parameters have names, not positions")
+
+class Compiler:
+    """Compiles for one dialect, and for the tables of one schema where there are schemas."""
+
+    def __init__(self, dialect: Dialect, schema: str | None = None) -> None:
         self._dialect = dialect
+        self._schema = schema
         self._done: dict[Executable, _Compiled] = {}
+        self._elsewhere: dict[Executable, _Compiled] = {}
+        """What compilers of other schemas have done, with the place of the schema left open."""
+
+    def for_schema(self, schema: str) -> Compiler:
+        """A compiler of the same dialect; a statement is compiled once for all of them."""
+        other = Compiler(self._dialect, schema)
+        other._elsewhere = self._elsewhere
+        return other
 
     def request(self, statement: Executable, given: Mapping[str, Any]) -> Request:
         """A statement with its parameters, the time among them when it needs that."""
@@ -76,10 +90,26 @@ class Compiler:
         return done
 
     def _compile(self, statement: Executable) -> _Compiled:
-        compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
-        names: tuple[str, ...] = tuple(compiled.positiontup)
+        if self._schema is None:
+            return self._translate(statement)
+        done = self._elsewhere.get(statement)
+        if done is None:
+            schemas = {"schema_translate_map": {None: _PLACE}, "render_schema_translate": True}
+            done = self._elsewhere[statement] = self._translate(statement, **schemas)
+        schema = self._dialect.identifier_preparer.quote_schema(self._schema)
+        return done._replace(sql=done.sql.replace(f"{_PLACE}.", f"{schema}."))
+
+    def _translate(self, statement: Executable, **options: Any) -> _Compiled:
+        compiled = statement.compile(dialect=self._dialect, **options)  # type: ignore[attr-defined]
         gives_rows = statement.is_select or bool(compiled.effective_returning)
-        return _Compiled(compiled.string, _picker(names), "now" in names, gives_rows)
+        names: tuple[str, ...]
+        if self._dialect.positional:
+            names = tuple(compiled.positiontup)
+            arguments = _picker(names)
+        else:
+            names = tuple(compiled.bind_names.values())
+            arguments = _subset(names)
+        return _Compiled(compiled.string, arguments, "now" in names, gives_rows)
 
 
 def drive(steps: Generator[Request, Result, T], execute: Callable[[Request], Result]) -> T:
@@ -93,7 +123,11 @@ def drive(steps: Generator[Request, Result, T], execute: Callable[[Request], Res
         return value
 
 
-def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
     if len(names) > 1:
         return itemgetter(*names)
     return lambda given: tuple(given[name] for name in names)
+
+
+def _subset(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda given: {name: given[name] for name in names}

@@ -15,13 +15,14 @@ from alkstore_core.sql.faults import refused
 from alkstore_core.txops import TxOps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Session
+    from alkstore_core.sql.op import Driver
     from alkstore_core.sql.store import SqlEngine
     from alkstore_core.values import EnqueueOpts, Job, StreamEvent
 
@@ -35,6 +36,7 @@ class _OneTransaction:
         self._runtime = runtime
         self._engine = engine
         self._root: object = None
+        self._session: Session | None = None
 
     def check(self, owner: Connection | OrmSession | None) -> None:
         """Refuse when the store is closed, or `owner` is no longer in the transaction.
@@ -58,6 +60,12 @@ class _OneTransaction:
         if self._root is None:
             self._engine.check_joinable(connection)
             self._root = owner.get_transaction()
+
+    def session(self, driver: Callable[[], Driver]) -> Session:
+        """The one session of the transaction: it may have to remember what was done in it."""
+        if self._session is None:
+            self._session = self._engine.joined_session(driver())
+        return self._session
 
 
 class JoinedTx(TxOps):
@@ -90,8 +98,8 @@ class JoinedTx(TxOps):
                 if not connection.in_transaction():
                     await connection.begin()
             await connection.run_sync(lambda sync: self._one.bind(sync, sync))
-        yield self._engine.joined_session(
-            AsyncConnectionDriver(connection, self._engine.read_clock)
+        yield self._one.session(
+            lambda: AsyncConnectionDriver(connection, self._engine.read_clock, self._engine.schema)
         )
 
     def _notify_limit(self) -> int | None:
@@ -117,7 +125,9 @@ class _JoinedSync(TxOps):
             if not connection.in_transaction():
                 connection.begin()
         self._one.bind(connection, target)
-        yield self._engine.joined_session(ConnectionDriver(connection, self._engine.read_clock))
+        yield self._one.session(
+            lambda: ConnectionDriver(connection, self._engine.read_clock, self._engine.schema)
+        )
 
     def _notify_limit(self) -> int | None:
         return self._engine.notify_limit

@@ -28,9 +28,12 @@ T = TypeVar("T")
 class SqlEngine(Engine):
     """What a SQL engine adds to the seam, so that a caller's own transaction can carry ops."""
 
+    schema: str | None = None
+    """The schema that holds the tables, in a database that has schemas."""
+
     @abstractmethod
-    def read_clock(self) -> int:
-        """The time that ops get as `now`; callable from any thread."""
+    def read_clock(self) -> int | None:
+        """The time that ops get as `now`, or `None` for the database's; from any thread."""
 
     @abstractmethod
     def check_joinable(self, connection: Connection) -> None:

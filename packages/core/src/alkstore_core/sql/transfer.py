@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from alkstore_core.spi import Record
-from alkstore_core.sql._dialect import FOREVER, NOW, Bytes, Elements, upsert
+from alkstore_core.sql._dialect import EMPTY, FOREVER, NOW, Bytes, Elements, upsert
 from alkstore_core.sql._jobs import ZERO, as_json, up_to
 from alkstore_core.sql.dead_letters import DEAD
 from alkstore_core.sql.tables import (
@@ -133,11 +133,13 @@ LOAD_DEAD_JOBS = _insert(
     },
 )
 
+_FILLER: dict[type[object], ColumnElement[Any]] = {Text: READY, Bytes: EMPTY}
+
 # Dead jobs get their ids from the live ones' sequence, so that none is given twice.
 RESERVE_IDS = _insert(
     jobs,
     {
-        column.name: READY if isinstance(column.type, Text) else ZERO
+        column.name: _FILLER.get(column.type.__class__, ZERO)
         for column in jobs.c
         if not column.nullable and column.name != "id"
     },

@@ -22,7 +22,7 @@ WHERE __alkstore_jobs.state = 'processing' AND __alkstore_jobs.queue = :queue AN
  LIMIT :chunk OFFSET 0;
 
 -- TURN_BACK
-UPDATE __alkstore_jobs SET state=CASE WHEN (__alkstore_jobs.expires_at <= :now) THEN 'expired' ELSE 'ready' END, worker_id=NULL, claimed_at=NULL, claim_expires_at=NULL WHERE __alkstore_jobs.id IN (SELECT ids.value AS value
+UPDATE __alkstore_jobs SET state=CASE WHEN (__alkstore_jobs.expires_at <= :now) THEN 'expired' ELSE 'ready' END, worker_id=NULL, claimed_at=NULL, claim_expires_at=NULL WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
 FROM json_each(:ids) AS ids);
 
 -- TURN_BEST_BACK
@@ -53,5 +53,5 @@ WHERE __alkstore_jobs.state = 'ready' AND __alkstore_jobs.queue = :queue AND (__
 UPDATE __alkstore_jobs SET state='processing', attempts=(__alkstore_jobs.attempts + 1), worker_id=:worker_id, claimed_at=:now, claim_expires_at=CASE WHEN (__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + __alkstore_jobs.visibility_timeout_s END WHERE __alkstore_jobs.id = :id;
 
 -- CLAIM_MANY
-UPDATE __alkstore_jobs SET state='processing', attempts=(__alkstore_jobs.attempts + 1), worker_id=:worker_id, claimed_at=:now, claim_expires_at=CASE WHEN (__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + __alkstore_jobs.visibility_timeout_s END WHERE __alkstore_jobs.id IN (SELECT ids.value AS value
+UPDATE __alkstore_jobs SET state='processing', attempts=(__alkstore_jobs.attempts + 1), worker_id=:worker_id, claimed_at=:now, claim_expires_at=CASE WHEN (__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + __alkstore_jobs.visibility_timeout_s END WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
 FROM json_each(:ids) AS ids);

@@ -9,11 +9,11 @@ DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.a
 -- BURY_IDS
 INSERT INTO __alkstore_dead_jobs (id, queue, payload, headers, state, priority, run_at, created_at, expires_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s, dead_letter_retention_s, worker_id, claimed_at, claim_expires_at, last_error, died_at, retained_until) SELECT __alkstore_jobs.id, __alkstore_jobs.queue, __alkstore_jobs.payload, __alkstore_jobs.headers, 'dead', __alkstore_jobs.priority, __alkstore_jobs.run_at, __alkstore_jobs.created_at, __alkstore_jobs.expires_at, __alkstore_jobs.attempts, __alkstore_jobs.max_attempts, __alkstore_jobs.visibility_timeout_s, __alkstore_jobs.backoff_base_s, __alkstore_jobs.dead_letter_retention_s, __alkstore_jobs.worker_id, __alkstore_jobs.claimed_at, __alkstore_jobs.claim_expires_at, :last_error AS anon_1, :now AS anon_2, CASE WHEN (__alkstore_jobs.dead_letter_retention_s > 9223372036854775807 - :now) THEN NULL ELSE :now + __alkstore_jobs.dead_letter_retention_s END AS anon_3
 FROM __alkstore_jobs
-WHERE __alkstore_jobs.id IN (SELECT ids.value AS value
+WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
 FROM json_each(:ids) AS ids);
 
 -- DROP_IDS
-DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value
+DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
 FROM json_each(:ids) AS ids);
 
 -- PAST_EXPIRY

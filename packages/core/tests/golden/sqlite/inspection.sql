@@ -40,7 +40,7 @@ WHERE __alkstore_jobs.queue = :queue AND __alkstore_jobs.id > :after_id AND __al
  LIMIT :limit OFFSET 0;
 
 -- NEXT_DUE
-SELECT queues.value AS value, :now AS anon_1, (SELECT __alkstore_jobs.run_at
+SELECT queues.value AS value_1, :now AS anon_1, (SELECT __alkstore_jobs.run_at
 FROM __alkstore_jobs
 WHERE __alkstore_jobs.state = 'delayed' AND __alkstore_jobs.queue = queues.value AND (__alkstore_jobs.expires_at IS NULL OR __alkstore_jobs.expires_at > :now) ORDER BY __alkstore_jobs.run_at
  LIMIT 1 OFFSET 0) AS anon_2, (SELECT __alkstore_jobs.claim_expires_at

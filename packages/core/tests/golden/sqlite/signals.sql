@@ -16,13 +16,13 @@ SELECT max(__alkstore_channels.seq) AS max_1
 FROM __alkstore_channels;
 
 -- STREAM_TAILS
-SELECT streams.value AS value, (SELECT max(__alkstore_events."offset") AS max_1
+SELECT streams.value AS value_1, (SELECT max(__alkstore_events."offset") AS max_1
 FROM __alkstore_events
 WHERE __alkstore_events.stream = streams.value) AS anon_1
 FROM json_each(:streams) AS streams;
 
 -- READY_QUEUES
-SELECT queues.value AS value
+SELECT queues.value AS value_1
 FROM json_each(:queues) AS queues
 WHERE (SELECT min(__alkstore_jobs.queue) AS min_1
 FROM __alkstore_jobs

@@ -19,11 +19,11 @@ INSERT INTO __alkstore_dead_jobs (id, queue, payload, headers, priority, run_at,
 FROM json_each(:rows) AS rows ORDER BY rows."key";
 
 -- RESERVE_IDS
-INSERT INTO __alkstore_jobs (queue, payload, state, priority, run_at, created_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s) SELECT 'ready', 0, 'ready', 0, 0, 0, 0, 0, 0, 0
+INSERT INTO __alkstore_jobs (queue, payload, state, priority, run_at, created_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s) SELECT 'ready', 0 AS anon_1, 'ready', 0, 0, 0, 0, 0, 0, 0
 FROM json_each(:rows) AS rows ORDER BY rows."key" RETURNING id;
 
 -- DROP_RESERVED
-DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value
+DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
 FROM json_each(:ids) AS ids);
 
 -- DUMP_EVENTS
