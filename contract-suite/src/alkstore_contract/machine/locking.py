@@ -1,0 +1,142 @@
+"""Steps: locks are taken, renewed and released, also when it is too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+from hypothesis import strategies as st
+
+from alkstore_contract.machine import sources
+from alkstore_contract.machine.base import Call, Client, Machine, raised, step, value_of, where, who
+from alkstore_contract.machine.base import which as numbers
+from alkstore_contract.machine.compare import expected
+from alkstore_core import Closed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from alkstore_contract.machine.actors import Answer
+
+LOCKS = ("door", "gate")
+OWNERS = ("kim", "lee")
+HANDLES = 6
+
+ttls = st.sampled_from([1, 10, 60, 2**63 - 1])
+
+
+def _tried(machine: Locking) -> bool:
+    return machine.asked
+
+
+@define(eq=False)
+class Locked:
+    """A lock handle and the lease that it belongs to."""
+
+    client: Client
+    handle: Any
+    name: str
+    token: int
+
+
+class Locking(Machine):
+    """Everything about locks."""
+
+    def __init__(self) -> None:
+        self.locked: dict[int, Locked] = {}
+        self.asked = False
+        super().__init__()
+
+    @step(3, actor=who, client=where, name=st.integers(0, 1), owner=st.integers(0, 1), ttl=ttls)
+    def try_lock(self, actor: int, client: int, name: int, owner: int, ttl: int) -> None:
+        """A lock is asked for."""
+        at, lock, by = self.clients[client], LOCKS[name], OWNERS[owner]
+        self.asked = True
+
+        def judge(answer: Answer) -> str:
+            handle = value_of(answer)
+            lease = self.model.locks.holder(self.now, lock)
+            if lease is not None and lease.owner != by:
+                expected(handle, None)
+                return "nothing"
+            expected((handle.name, handle.owner), (lock, by), "the handle's name and owner")
+            if lease is not None:
+                expected(handle.token, lease.token, "the token of the lease that it has")
+            else:
+                last = self.model.locks.last_token
+                expected(type(handle.token), int, "type of the token")
+                if last is not None:
+                    expected(handle.token > last, True, f"token {handle.token} is above {last}")
+                self.model.locks.take(self.now, lock, by, ttl, handle.token)
+            self.keep(self.locked, Locked(at, handle, lock, handle.token), HANDLES)
+            return f"token {handle.token}"
+
+        text = f"try_lock({lock!r}, {by!r}, {ttl})"
+        self.do(Call(actor, at, text, lambda: at.store.try_lock(lock, by, ttl), judge))
+
+    @step(2, when=_tried, actor=who, number=numbers, ttl=ttls)
+    def renew(self, actor: int, number: int, ttl: int) -> None:
+        """A lease is renewed."""
+        self._with_lock(
+            actor,
+            number,
+            f"renew({ttl})",
+            lambda handle: handle.renew(ttl),
+            lambda lock: self.model.locks.renew(self.now, lock.name, lock.token, ttl),
+        )
+
+    @step(when=_tried, actor=who, number=numbers)
+    def unlock(self, actor: int, number: int) -> None:
+        """A lease is released."""
+        self._with_lock(
+            actor,
+            number,
+            "release()",
+            lambda handle: handle.release(),
+            lambda lock: self.model.locks.release(self.now, lock.name, lock.token),
+        )
+
+    def _with_lock(
+        self,
+        actor: int,
+        number: int,
+        text: str,
+        work: Callable[[Any], Awaitable[bool]],
+        model: Callable[[Locked], bool],
+    ) -> None:
+        lock = self.pick(self.locked, number)
+        if lock is None or (lock.client.closed and self.holder() is not None):
+            return
+        handle, closed = lock.handle, lock.client.closed
+
+        def judge(answer: Answer) -> str:
+            if closed:
+                return raised(answer, Closed)
+            expected(value_of(answer), model(lock))
+            return repr(answer.value)
+
+        what = f"lock {lock.name!r} token {lock.token}, {text}"
+        self.do(Call(actor, lock.client, what, lambda: work(handle), judge))
+
+    @step(when=_tried, client=where)
+    def look_at_locks(self, client: int) -> None:
+        """The live leases are listed."""
+        self.say(f"store {client}: locks()")
+        self.same_locks(self.clients[client])
+        self.add("as expected")
+
+    def same_locks(self, client: Client) -> None:
+        """The live leases are the model's; the library's own are its business."""
+        leases = self.model.locks.live(self.now)
+        expected(
+            [
+                (lock.name, lock.owner, lock.token, lock.expires_at)
+                for lock in self.look(client.store.locks, "locks()")
+                if not sources.reserved(lock.name)
+            ],
+            [
+                (name, leases[name].owner, leases[name].token, leases[name].until)
+                for name in sorted(leases)
+            ],
+            "locks()",
+        )

@@ -1,0 +1,235 @@
+"""Steps: receivers of wakes and events. After a commit they wake; before it they must not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+from hypothesis import strategies as st
+
+from alkstore_contract.expect import UnmetError
+from alkstore_contract.machine import sources
+from alkstore_contract.machine.actors import Answer, attempt, settled, turns
+from alkstore_contract.machine.base import Call, Client, raised, step, value_of, where, which, who
+from alkstore_contract.machine.compare import expected, same_event
+from alkstore_contract.machine.streaming import CONSUMERS, STREAMS, Streaming, consumers, streams
+from alkstore_contract.machine.transacting import CHANNELS
+from alkstore_contract.model.wakes import Listener, Subscriber
+from alkstore_core import PayloadTooLarge
+
+if TYPE_CHECKING:
+    from alkstore_contract.model.database import Topic
+
+RECEIVERS = 4
+
+
+def _some(machine: Waking) -> bool:
+    return bool(machine.receivers)
+
+
+@define(eq=False)
+class Receiving:
+    """A receiver, and what it may expect."""
+
+    client: Client
+    receiver: Any
+    text: str
+    channel: str
+    ended: bool
+    expects: Listener | Subscriber
+
+
+class Waking(Streaming):
+    """Everything about receivers."""
+
+    def __init__(self) -> None:
+        self.receivers: dict[int, Receiving] = {}
+        self.touched: set[str] = set()
+        super().__init__()
+
+    @step(actor=who, client=where, channel=st.integers(0, 1), large=st.booleans())
+    def notify(self, actor: int, client: int, channel: int, *, large: bool) -> None:
+        """A channel is notified."""
+        at, name, limit = self.clients[client], CHANNELS[channel], self.facts.notify_limit
+        holder = self.holder()
+        if holder is not None and holder.client is not at:
+            # A signal is no row: whether it waits for another store's transaction is open.
+            return
+        # A string of so many letters takes two bytes more.
+        payload = "x" * ((limit or 10_000) - 1) if large else {"hint": 1}
+        refused = large and limit is not None
+
+        def judge(answer: Answer) -> str:
+            if refused:
+                return raised(answer, PayloadTooLarge)
+            expected(value_of(answer), None)
+            self.committed(("channel", name))
+            return "done"
+
+        text = f"notify({name!r}{', a large payload' * large})"
+        work = lambda: at.store.notify(name, payload)  # noqa: E731 - as all the others
+        self.do(Call(actor, at, text, work, judge, writes=not refused))
+
+    # -- attaching ------------------------------------------------------------------------
+
+    @step(client=where, channel=st.integers(0, 1))
+    def listen(self, client: int, channel: int) -> None:
+        """A receiver is attached to a channel."""
+        at, name = self.clients[client], CHANNELS[channel]
+        self._attach(at, f"listen({name!r})", name, at.store.listen, name, ("channel", name))
+
+    @step(client=where, name=sources.names)
+    def wakes(self, client: int, name: int) -> None:
+        """A receiver is attached to a queue."""
+        at, queue = self.clients[client], sources.NAMES[name]
+        source = sources.source(at.store, queue)
+        self._attach(
+            at, f"{queue!r} wakes()", source.name, lambda _: source.wakes(), None, ("queue", queue)
+        )
+
+    def _attach(
+        self, at: Client, text: str, channel: str, attach: Any, argument: Any, topic: Topic
+    ) -> None:
+        async def attached() -> Any:
+            return await attach(argument)
+
+        self.say(f"store {at.number}: {text}")
+        receiver = self.look(attached, text)
+        listener = Listener(topic)
+        # A queue with a past may have something due, or a wake of its past that comes late.
+        listener.possible = topic[0] == "queue" and topic[1] in self.touched
+        self._keep(Receiving(at, receiver, text, channel, False, listener))
+
+    @step(client=where, stream=streams, consumer=consumers)
+    def subscribe(self, client: int, stream: int, consumer: int) -> None:
+        """A consumer subscribes to a stream."""
+        at, name, reader = self.clients[client], STREAMS[stream], CONSUMERS[consumer]
+        text = f"{name!r} subscribe({reader!r})"
+
+        async def attached() -> Any:
+            return await at.store.stream(name).subscribe(reader)
+
+        self.say(f"store {at.number}: {text}")
+        receiver = self.look(attached, text)
+        expects = Subscriber(name, reader, self.model.streams.position(name, reader))
+        self._keep(Receiving(at, receiver, text, "", False, expects))
+
+    def _keep(self, receiving: Receiving) -> None:
+        self.keep(self.receivers, receiving, RECEIVERS)
+        self.add(f"receiver {self.counter}")
+
+    # -- what happens ---------------------------------------------------------------------
+
+    def committed(self, topic: Topic) -> None:
+        """Something was committed."""
+        if topic[0] == "queue":
+            self.touched.add(topic[1])
+        for receiving in self.receivers.values():
+            if isinstance(receiving.expects, Listener):
+                receiving.expects.committed(topic)
+
+    def time_passed(self, before: int) -> None:
+        """Delayed jobs have come due."""
+        super().time_passed(before)
+        for receiving in self.receivers.values():
+            listener = receiving.expects
+            if isinstance(listener, Listener) and listener.topic[0] == "queue":
+                jobs = self.model.queues.jobs(listener.topic[1])
+                listener.came_due |= {j.id for j in jobs if before < j.run_at <= self.now}
+
+    # -- receiving ------------------------------------------------------------------------
+
+    @step(4, when=_some, number=which)
+    def recv(self, number: int) -> None:
+        """A receiver is asked for what it has."""
+        receiving = self.pick(self.receivers, number)
+        if receiving is None:
+            return
+        self.say(f"store {receiving.client.number}: {receiving.text}, recv()")
+        if receiving.ended or receiving.client.closed:
+            expected(self.look(receiving.receiver.recv, "recv()"), None, "an ended receiver")
+            self.add("nothing, it has ended")
+        elif isinstance(receiving.expects, Listener):
+            self.add(self._wake(receiving, receiving.expects))
+        else:
+            self.add(self._event(receiving, receiving.expects))
+
+    def _wake(self, receiving: Receiving, listener: Listener) -> str:
+        owed = listener.owed or self._due(listener)
+        wake = self.run(self._receive(receiving.receiver, wait=owed))
+        if wake is None:
+            return "nothing yet"
+        if not listener.possible:
+            raise UnmetError(f"expected no wake before a commit, got {wake.value!r}")
+        expected(value_of(wake).channel, receiving.channel, "the wake's channel")
+        listener.woke()
+        return "a wake"
+
+    def _due(self, listener: Listener) -> bool:
+        """Whether a job that was delayed when it was committed has come due since."""
+        return any(
+            job is not None and job.due(self.now) and not job.expired(self.now)
+            for job in map(self.model.queues.live.get, listener.came_due)
+        )
+
+    def _event(self, receiving: Receiving, subscriber: Subscriber) -> str:
+        stream, position = subscriber.stream, subscriber.position
+        following = self.model.streams.read(stream, position, 1)
+        # What was trimmed may have been read before.
+        trimmed = [e for e in self.model.streams.trimmed.get(stream, []) if e.offset > position]
+        wait = bool(following) and not self.unsettled(stream)
+        got = self.run(self._receive(receiving.receiver, wait=wait))
+        if got is None:
+            return "nothing yet"
+        event = value_of(got)
+        allowed = {e.offset: e for e in trimmed if not following or e.offset < following[0].offset}
+        allowed |= {e.offset: e for e in following}
+        if event is None or event.offset not in allowed:
+            offset = None if event is None else event.offset
+            raise UnmetError(f"expected offset {' or '.join(map(str, allowed))}, got {offset}")
+        same_event(event, allowed[event.offset])
+        subscriber.position = subscriber.given = event.offset
+        return f"offset {event.offset}"
+
+    @staticmethod
+    async def _receive(receiver: Any, *, wait: bool) -> Answer | None:
+        task = asyncio.ensure_future(attempt(receiver.recv))
+        if wait:
+            return await settled(task, "recv()")
+        await turns()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait((task,))
+        return None
+
+    @step(when=_some, actor=who, number=which)
+    def save(self, actor: int, number: int) -> None:
+        """A subscription saves what it gave last."""
+        receiving = self.pick(self.receivers, number)
+        if receiving is None or receiving.client.closed:
+            return
+        subscriber, receiver = receiving.expects, receiving.receiver
+        if not isinstance(subscriber, Subscriber) or subscriber.given is None:
+            return
+        stream, consumer, given = subscriber.stream, subscriber.consumer, subscriber.given
+        if self.being_saved(stream, consumer):
+            return
+
+        def judge(answer: Answer) -> str:
+            expected(value_of(answer), None)
+            self.model.streams.save(stream, consumer, given)
+            return f"at {self.model.streams.position(stream, consumer)}"
+
+        text = f"{receiving.text}, save_offset()"
+        self.do(Call(actor, receiving.client, text, receiver.save_offset, judge))
+
+    @step(when=_some, number=which)
+    def close_receiver(self, number: int) -> None:
+        """A receiver is closed."""
+        receiving = self.pick(self.receivers, number)
+        if receiving is not None and not receiving.client.closed:
+            self.say(f"store {receiving.client.number}: {receiving.text}, close()")
+            self.look(receiving.receiver.close, "close()")
+            receiving.ended = True
