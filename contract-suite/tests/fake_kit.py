@@ -163,7 +163,7 @@ class Place:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=110,
         )
         assert check is None or done.returncode == check, done.stdout
         return done.returncode, done.stdout
