@@ -91,6 +91,9 @@ class _Worker:
                 stderr=self._stderr,
                 limit=LINE,
             )
+            if not await self._process.stdout.readline():
+                await self._process.wait()
+                raise RuntimeError("a process of the matrix cannot start: --stderr says why")
         return self._process
 
 
