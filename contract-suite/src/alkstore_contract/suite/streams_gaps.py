@@ -101,24 +101,10 @@ async def no_skip_concurrent(case: Case) -> None:
     """
     clients = [await case.store() for _ in range(3)]
     reader = await case.store()
-    committed: list[int] = []
-
-    async def publish(who: int) -> None:
-        client = clients[who % 3]
-        for number in range(6):
-            if who < 2:  # noqa: PLR2004 - the first two publish call by call
-                committed.append(await client.stream("log").publish(number))
-                committed.extend(await client.stream("log").publish_many([number] * 2))
-                continue
-            async with client.begin_tx() as tx:
-                offsets = [await tx.publish_tx("log", number)]
-                await reader.stream("log").read_since(0, 1)
-                offsets.append(await tx.publish_with_key_tx("log", "key", number))
-                if number % 3:
-                    await tx.commit()
-                    committed.extend(offsets)
-
-    publishing = asyncio.gather(*(publish(who) for who in range(5)))
+    publishing = asyncio.gather(
+        *(_publish_singly(clients[who], reader) for who in range(2)),
+        *(_publish_slowly(clients[who], reader, who) for who in range(3)),
+    )
 
     async def follow(limit: int) -> list[int]:
         seen: list[int] = []
@@ -131,9 +117,38 @@ async def no_skip_concurrent(case: Case) -> None:
             await asyncio.sleep(0)
 
     followers = [asyncio.ensure_future(follow(limit)) for limit in (1, 3, 100)]
-    await publishing
+    committed = sorted(offset for own in await publishing for offset in own)
     for follower in followers:
-        expect_equal(await follower, sorted(committed), "what a follower has read")
+        expect_equal(await follower, committed, "what a follower has read")
+
+
+async def _publish_singly(client: Store, reader: Store) -> list[int]:
+    committed = []
+    for number in range(6):
+        committed.append(await client.stream("log").publish(number))
+        committed.extend(await client.stream("log").publish_many([number] * 2))
+        await _pause(reader, number)
+    return committed
+
+
+async def _publish_slowly(client: Store, reader: Store, who: int) -> list[int]:
+    committed = []
+    for number in range(6):
+        async with client.begin_tx() as tx:
+            offsets = [await tx.publish_tx("log", number)]
+            await _pause(reader, (number * (who + 2)) % 5)
+            offsets.append(await tx.publish_with_key_tx("log", "key", number))
+            if number % 3:
+                await tx.commit()
+                committed.extend(offsets)
+    return committed
+
+
+async def _pause(reader: Store, count: int) -> None:
+    # Different ones for each, so that commits overtake one another wherever they can.
+    for _ in range(count):
+        await reader.stream("other").read_since(0, 1)
+        await asyncio.sleep(0)
 
 
 @prop("streams.no_skip.subscribers", decided="Streams/Subscribe")
