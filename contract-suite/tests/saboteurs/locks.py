@@ -1,0 +1,5 @@
+"""Faults in locks."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

@@ -1,0 +1,5 @@
+"""Faults in payloads."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

@@ -1,0 +1,5 @@
+"""Faults in transactions."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}
