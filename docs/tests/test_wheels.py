@@ -17,6 +17,11 @@ each_distribution = pytest.mark.parametrize("name", MEMBERS)
 
 # What an installation brings, so that nothing of another database slips in.
 BRINGS = {
+    "alkstore-contract": {
+        *("alkstore-contract", "alkstore-core", "attrs", "cattrs", "hypothesis", "iniconfig"),
+        *("markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich"),
+        *("sortedcontainers", "typing-extensions"),
+    },
     "alkstore-core": {"alkstore-core", "attrs", "cattrs", "typing-extensions"},
     "alkstore-mem": {
         *("alkstore-core", "alkstore-mem", "attrs", "cattrs"),
