@@ -1,0 +1,124 @@
+"""The schema of a database: is it there, is it ours, is it of this version; making it so."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+from sqlalchemy import exc, text
+from sqlalchemy.schema import CreateSchema
+
+from alkstore_core import DatabaseError
+from alkstore_core.sql.faults import reason
+from alkstore_postgres.migrations import VERSION_TABLE, head, run, scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alembic.script import ScriptDirectory
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+# The first statement of a transaction: under another isolation it would go on seeing the
+# schema as it was before the wait for the lock.
+_READ_COMMITTED: Final = text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+_EXISTS: Final = text(
+    "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n "
+    "ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table)"
+)
+_SCHEMA_EXISTS: Final = text(
+    "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :schema)"
+)
+
+
+async def ensure_schema(
+    engine: AsyncEngine, schema: str, *, migrate: bool, known: ScriptDirectory | None = None
+) -> None:
+    """The schema is at the head of our revisions. Where it is already, nothing is written.
+
+    Any number of processes, threads and tasks may do this at once: they wait for each other. A
+    migration that is interrupted has not happened.
+
+    Raises:
+        DatabaseError: it is at another revision and `migrate` is false, it is newer than this
+            package, or the role may not make it; the message says what to do.
+
+    """
+    known = scripts() if known is None else known
+    revision = await revision_of(engine, schema)
+    if not _is_due(revision, schema, known, migrate=migrate):
+        return
+    with _told(f"cannot bring schema {schema!r} up to date"):
+        async with engine.connect() as connection, connection.begin():
+            await connection.execute(_READ_COMMITTED)
+            await connection.run_sync(_upgrade, schema, known)
+
+
+async def revision_of(engine: AsyncEngine, schema: str) -> str | None:
+    """The schema's revision; `None` where there is none. Reads only.
+
+    Raises:
+        DatabaseError: the database cannot be reached or refuses.
+
+    """
+    with _told(f"cannot look at schema {schema!r}"):
+        async with engine.connect() as connection, connection.begin():
+            return await connection.run_sync(_revision, schema)
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (exc.SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError) as error:
+        raise DatabaseError(f"{what}: {reason(error)}") from error
+
+
+def _revision(connection: Connection, schema: str) -> str | None:
+    names = {"schema": schema, "table": VERSION_TABLE}
+    if not connection.scalar(_EXISTS, names):
+        return None
+    quote = connection.dialect.identifier_preparer.quote
+    table = f"{quote(schema)}.{quote(VERSION_TABLE)}"
+    revision: str | None = connection.scalar(text(f"SELECT version_num FROM {table}"))  # noqa: S608
+    return revision
+
+
+def _is_due(revision: str | None, schema: str, known: ScriptDirectory, *, migrate: bool) -> bool:
+    newest = head(known)
+    if revision == newest:
+        return False
+    ours = {script.revision for script in known.walk_revisions()}
+    if revision is not None and revision not in ours:
+        raise DatabaseError(
+            f"schema {schema!r} is at revision {revision}, which is newer than this "
+            f"alkstore-postgres (it knows {newest}): upgrade the package"
+        )
+    if not migrate:
+        state = "does not exist" if revision is None else f"is at revision {revision}"
+        raise DatabaseError(
+            f"schema {schema!r} {state}, this alkstore-postgres needs {newest}: run "
+            "`alkstore-postgres upgrade`, or open with migrate=True"
+        )
+    return True
+
+
+def _upgrade(connection: Connection, schema: str, known: ScriptDirectory) -> None:
+    """Wait for whoever migrates this schema already, and do what is left to do."""
+    # For this transaction alone: waiting for the lock and for tables in use is what takes long.
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    connection.execute(text("SET LOCAL lock_timeout = '60s'"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _lock_key(schema)})
+    if _revision(connection, schema) == head(known):
+        return
+    if not connection.scalar(_SCHEMA_EXISTS, {"schema": schema}):
+        connection.execute(CreateSchema(schema))
+    run(connection, schema, known)
+
+
+def _lock_key(schema: str) -> int:
+    digest = hashlib.sha256(f"alkstore migration {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
