@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 
 import pytest
 from sqlalchemy import create_engine, event
@@ -82,6 +83,24 @@ def test_seconds_are_above_zero(name, value):
     """An option in seconds is a number above 0; the error names the option."""
     with pytest.raises(ValueError, match=f"SqliteOpts.{name}"):
         SqliteOpts(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("opts", "seconds"), [(SqliteOpts(), 0.001), (SqliteOpts(poll_interval=0.02), 0.02)]
+)
+async def test_poll_interval_is_the_watchers_nap(path, opts, seconds, monkeypatch):
+    """Between two looks the watcher sleeps for `poll_interval`, 1 ms by default."""
+    naps = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    sleep = time.sleep
+
+    def nap(length):
+        loop.call_soon_threadsafe(naps.put_nowait, length)
+        sleep(0.001)
+
+    monkeypatch.setattr("alkstore_sqlite.watcher.time.sleep", nap)
+    async with SqliteStore(path, opts=opts) as store, store.listen("x"):
+        assert {seconds} == {await naps.get() for _ in range(3)}
 
 
 @pytest.mark.parametrize("make", [create_engine, create_async_engine])

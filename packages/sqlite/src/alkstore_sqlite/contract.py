@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import URL, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from alkstore_contract import JoinKind, RawRun, RawWorkload
     from alkstore_core import Clock, Store
+
+FILE = "store.db?mode=memory&cache=shared"
+"""A path is a path: whoever read this name as a URI would keep nothing and share too much."""
 
 _TABLE = "CREATE TABLE IF NOT EXISTS written (value TEXT NOT NULL)"
 _INSERT = text("INSERT INTO written VALUES (:value)")
@@ -48,7 +51,7 @@ class SqliteHarness(Harness):
     async def home(self) -> AsyncIterator[str]:
         """A path in an empty directory."""
         with tempfile.TemporaryDirectory(prefix="alkstore-", ignore_cleanup_errors=True) as where:
-            yield str(Path(where) / "store.db")
+            yield str(Path(where) / FILE)
 
     def store(self, address: str, clock: Clock | None) -> Store:
         """A store on the file."""
@@ -66,7 +69,7 @@ class SqliteHarness(Harness):
         with contextlib.closing(sqlite3.connect(address)) as plain:
             plain.execute(_TABLE)
         if kind.startswith("Async"):
-            engine = create_async_engine(f"sqlite+aiosqlite:///{address}")
+            engine = create_async_engine(URL.create("sqlite+aiosqlite", database=address))
             prepare_engine(engine)
             try:
                 connection: Any = (
@@ -78,7 +81,7 @@ class SqliteHarness(Harness):
             finally:
                 await engine.dispose()
         else:
-            sync_engine = create_engine(f"sqlite:///{address}")
+            sync_engine = create_engine(URL.create("sqlite", database=address))
             prepare_engine(sync_engine)
             try:
                 sync: Any = Session(sync_engine) if kind == "Session" else sync_engine.connect()
