@@ -16,12 +16,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from patches import Trail
+from sabotage import TABLES
 from verdicts import faults_of_model, faults_of_saboteur, faults_of_tables
 from workers import Task, run_tasks
 
@@ -250,6 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stderr", action="store_true", help="show what the processes print")
     parser.add_argument("--subject", default="sabotage", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
+    if given.id:
+        os.environ[TABLES] = ",".join(id_.partition(".")[0] for id_ in given.id)
     matrix = Matrix(
         given.subject,
         jobs=given.jobs,
