@@ -1,0 +1,101 @@
+"""Try engines as built wheels and keep the proof: a report inside each engine's package.
+
+    python .ci/certify.py [mem sqlite …]            write the reports
+    python .ci/certify.py --check [mem sqlite …]    tell whether those that are committed still hold
+
+An engine is built, installed into an environment of its own, and tried. If it conforms, the report
+goes into its sources, and the wheel that is built from them then must hold the same code and be
+verified by the kit. With `--check` nothing is written: the committed report has to be verified
+against the wheel, and a new run has to find the same as it says.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from wheelhouse import LOCK, ROOT, build, distributions, uv, wheel
+
+ENGINES = ("mem", "sqlite")
+REPORT = "contract-report.json"
+
+
+def package(engine: str) -> Path:
+    """Return the directory of an engine's import package."""
+    return ROOT / "packages" / engine / "src" / f"alkstore_{engine}"
+
+
+def install(engine: str, home: Path) -> Path:
+    """Install an engine and the kit as wheels of the present sources; return the environment."""
+    own = f"alkstore-{engine}"
+    house = build()
+    home.mkdir()
+    siblings = [
+        f"{name} @ {wheel(house, name).as_uri()}\n" for name in distributions() if name != own
+    ]
+    constraints = home / "constraints.txt"
+    constraints.write_text("".join(siblings) + LOCK.read_text())
+    venv = home / "venv"
+    uv("venv", "--quiet", "--python", sys.executable, venv)
+    uv(
+        *("pip", "install", "--quiet", "--python", venv, "--constraints", constraints),
+        f"{own}[contract] @ {wheel(house, own).as_uri()}",
+    )
+    return venv
+
+
+def kit(venv: Path, *arguments: str | Path) -> int:
+    """Run the kit of an environment, away from the tree; return its exit status."""
+    command = [venv / "bin" / "alkstore-contract", *arguments]
+    print("$ alkstore-contract", *arguments, flush=True)
+    return subprocess.run(command, check=False, cwd=venv).returncode
+
+
+def certify(engine: str, home: Path) -> bool:
+    """Write the report of an engine and prove that it speaks of the wheel that carries it."""
+    fresh = home / "fresh.json"
+    if kit(install(engine, home / "tried"), "run", engine, "--report", fresh):
+        return False
+    target = package(engine) / REPORT
+    target.write_bytes(fresh.read_bytes())
+    # Verifying compares the digest of this second wheel's code with the first one's.
+    carrying = install(engine, home / "carrying")
+    good = not kit(carrying, "verify", f"alkstore-{engine}")
+    if good:
+        print(f"{target.relative_to(ROOT)} is written; commit it")
+    return good
+
+
+def check(engine: str, home: Path) -> bool:
+    """Tell whether the committed report is inside the wheel, about it, and repeatable."""
+    committed = package(engine) / REPORT
+    if not committed.exists():
+        print(f"{committed.relative_to(ROOT)} does not exist: run .ci/certify.py {engine}")
+        return False
+    venv = install(engine, home / "tried")
+    fresh = home / "fresh.json"
+    verified = not kit(venv, "verify", f"alkstore-{engine}")
+    held = not kit(venv, "run", engine, "--report", fresh)
+    same = held and not kit(venv, "diff", committed, fresh)
+    return verified and same
+
+
+def main() -> int:
+    """Certify or check each engine, and name those that are not as they should be."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("engine", nargs="*", default=ENGINES)
+    options = parser.parse_args()
+    wrong = []
+    for engine in options.engine:
+        with tempfile.TemporaryDirectory(prefix="alkstore-") as home:
+            if not (check if options.check else certify)(engine, Path(home)):
+                wrong.append(engine)
+    if wrong:
+        print("not proved:", *wrong)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
