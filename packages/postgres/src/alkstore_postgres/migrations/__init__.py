@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.schema import CreateSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy import Connection
 
@@ -66,6 +66,19 @@ def as_sql(schema: str, known: ScriptDirectory, *, since: str = "base") -> str:
             Operations(context).execute(CreateSchema(schema, if_not_exists=True))
         context.run_migrations(operations=Operations(context), schema=schema)
     return out.getvalue()
+
+
+def leave_out(schema: str = "alkstore") -> Callable[..., bool]:
+    """What an application whose Alembic has `include_schemas` gives as `include_name`.
+
+    Autogenerate then proposes nothing about our schema. Without `include_schemas` it looks into
+    the application's own schema only, and needs nothing.
+    """
+
+    def include_name(name: str | None, kind: str, _: object) -> bool:
+        return kind != "schema" or name != schema
+
+    return include_name
 
 
 def _context(schema: str, known: ScriptDirectory, to: str, **options: Any) -> MigrationContext:
