@@ -74,8 +74,9 @@ async def order_lapsed(case: Case) -> None:
     first = await queue.enqueue(None)
     second = await queue.enqueue(None)
     expect_equal(len(await queue.claim_batch("crashed", 2)), 2, "the jobs the crashed worker had")
-    await case.advance(LAPSE)
+    await case.advance(LAPSE - 1)
     third = await queue.enqueue(None)
+    await case.advance(1)
     urgent = await queue.enqueue(None, EnqueueOpts(priority=1))
     order = [(await claim(queue)).job.id for _ in range(4)]
     expect_equal(order, [urgent, first, second, third], "the claimed ids")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alkstore_contract.expect import expect_equal, expect_raises
+from alkstore_contract.expect import expect, expect_equal, expect_raises
 from alkstore_contract.properties import prop
 from alkstore_contract.suite._steps import LAPSE, claim, job_of
 from alkstore_core import DatabaseError, EnqueueOpts, JobState, QueueStats
@@ -237,7 +237,7 @@ async def dead_pages(case: Case) -> None:
     expect_equal(paged, ids, "the ids of all pages")
 
 
-@prop("queues.nothing_alone", decided="Store/Shape")
+@prop("queues.nothing_alone", decided="Store/Shape", seconds=10.0)
 async def nothing_alone(case: Case) -> None:
     """With nobody claiming or sweeping nothing changes: lapsed, expired and retired jobs stay."""
     store = await case.store()
@@ -245,9 +245,11 @@ async def nothing_alone(case: Case) -> None:
     await queue.enqueue_many([1, 2, 3], EnqueueOpts(expires=100, max_attempts=1))
     handles = await queue.claim_batch("crashed", 2)
     await handles[1].fail("broken")
+    await queue.enqueue(None, EnqueueOpts(delay=50_000))
     before = [*await queue.jobs(), *await queue.dead_jobs()]
-    async with queue.wakes():
+    async with queue.wakes() as wakes:
         await case.advance(100_000)
+        expect(await wakes.recv(), "the receiver ended instead of waking on the delayed job")
     await queue.stats()
     after = [*await queue.jobs(), *await queue.dead_jobs()]
     expect_equal(after, before, "the jobs a day later")

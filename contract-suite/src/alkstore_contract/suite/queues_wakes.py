@@ -150,10 +150,18 @@ async def on_nearer(case: Case) -> None:
     await queue.enqueue(None, EnqueueOpts(delay=3600))
     async with queue.wakes() as wakes:
         nearer = await other.queue("work").enqueue(None, EnqueueOpts(delay=60))
+        async with store.listen("marker") as marker:
+            await other.notify("marker")
+            await marker.recv()
+        waiting = asyncio.create_task(wakes.recv())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if waiting.done():  # That was the enqueue.
+            waiting = asyncio.create_task(wakes.recv())
         await case.advance(60)
-        while (handle := await queue.claim_one("worker")) is None:
-            await _wakes(wakes, "the nearer job")
-        expect_equal(handle.job.id, nearer, "the claimed id")
+        wake = await waiting
+        expect_equal(wake and wake.channel, "work", "the channel of the wake")
+        expect_equal((await claim(queue)).job.id, nearer, "the claimed id")
 
 
 @prop("queues.wakes.lapse", decided="Queues/Wakes", seconds=SECONDS)
