@@ -22,13 +22,13 @@ class Case:
     """One run of a property on an empty database. Everything opened here ends with it."""
 
     def __init__(self, harness: Harness) -> None:
-        self.harness = harness
-        self.clock = ManualClock(START)
+        self.harness: Harness = harness
+        self.clock: ManualClock = ManualClock(START)
         self._stack = contextlib.AsyncExitStack()
         self._processes: list[Process] = []
 
     async def __aenter__(self) -> Self:
-        self.address = await self._stack.enter_async_context(self.harness.home())
+        self.address: str = await self._stack.enter_async_context(self.harness.home())
         return self
 
     async def __aexit__(
