@@ -40,7 +40,7 @@ from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_j
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Insert
+    from sqlalchemy import FromClause, Insert, Select
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.spi import Claim
@@ -49,20 +49,23 @@ if TYPE_CHECKING:
 
 DEAD: ColumnElement[str] = literal_column("'dead'", Text)
 
-_retention = jobs.c.dead_letter_retention_s
 
-_moved: dict[str, ColumnElement[Any]] = {
-    **{column.name: column for column in jobs.c},
-    "state": DEAD,
-    "last_error": bindparam("last_error", type_=Text),
-    "died_at": NOW,
-    "retained_until": case((_retention > FOREVER - NOW, null()), else_=NOW + _retention),
-}
+def as_dead(source: FromClause) -> dict[str, ColumnElement[Any]]:
+    """What a job becomes that dies now, out of a table or query with the columns of `jobs`."""
+    retention = source.c.dead_letter_retention_s
+    return {
+        **{column.name: source.c[column.name] for column in jobs.c},
+        "state": DEAD,
+        "last_error": bindparam("last_error", type_=Text),
+        "died_at": NOW,
+        "retained_until": case((retention > FOREVER - NOW, null()), else_=NOW + retention),
+    }
 
 
 def _move(condition: ColumnElement[bool]) -> Insert:
     """Copy jobs to the dead ones; deleting them is the other half."""
-    return insert(dead_jobs).from_select(list(_moved), select(*_moved.values()).where(condition))
+    dead = as_dead(jobs)
+    return insert(dead_jobs).from_select(list(dead), select(*dead.values()).where(condition))
 
 
 BURY = _move(live_claim)
@@ -80,32 +83,27 @@ PAST_EXPIRY = up_to(
 )
 
 _of_dead_queue = dead_jobs.c.queue == argument("queue")
-_one_dead = and_(dead_jobs.c.id == argument("id"), _of_dead_queue)
+one_dead = and_(dead_jobs.c.id == argument("id"), _of_dead_queue)
+"""The one whose id and queue are given."""
 
-PURGE_RETIRED = delete(dead_jobs).where(
-    dead_jobs.c.id.in_(
-        up_to(
-            "limit",
-            select(dead_jobs.c.id)
-            .where(_of_dead_queue, dead_jobs.c.retained_until < NOW)
-            .correlate(None),
-        )
-    )
+retired_ids: Select[int] = up_to(
+    "limit",
+    select(dead_jobs.c.id).where(_of_dead_queue, dead_jobs.c.retained_until < NOW).correlate(None),
 )
+
+PURGE_RETIRED = delete(dead_jobs).where(dead_jobs.c.id.in_(retired_ids))
 
 _before = bindparam("before", type_=BigInteger)
 
-PURGE_DEAD = delete(dead_jobs).where(
-    dead_jobs.c.id.in_(
-        up_to(
-            "limit",
-            select(dead_jobs.c.id)
-            .where(_of_dead_queue, or_(_before.is_(None), dead_jobs.c.died_at < _before))
-            .order_by(dead_jobs.c.id)
-            .correlate(None),
-        )
-    )
+purged_ids: Select[int] = up_to(
+    "limit",
+    select(dead_jobs.c.id)
+    .where(_of_dead_queue, or_(_before.is_(None), dead_jobs.c.died_at < _before))
+    .order_by(dead_jobs.c.id)
+    .correlate(None),
 )
+
+PURGE_DEAD = delete(dead_jobs).where(dead_jobs.c.id.in_(purged_ids))
 
 LIST_DEAD = up_to(
     "limit",
@@ -114,32 +112,36 @@ LIST_DEAD = up_to(
     .order_by(dead_jobs.c.id),
 )
 
-_fresh: dict[str, ColumnElement[Any]] = {
-    **{
-        name: dead_jobs.c[name]
-        for name in (
-            "queue",
-            "payload",
-            "headers",
-            "priority",
-            "max_attempts",
-            "visibility_timeout_s",
-            "backoff_base_s",
-            "dead_letter_retention_s",
-        )
-    },
-    "state": READY,
-    "run_at": NOW,
-    "created_at": NOW,
-    "attempts": ZERO,
-}
+
+def as_fresh(source: FromClause) -> dict[str, ColumnElement[Any]]:
+    """What a dead job becomes that is driven again, out of the columns of `dead_jobs`."""
+    kept = (
+        "queue",
+        "payload",
+        "headers",
+        "priority",
+        "max_attempts",
+        "visibility_timeout_s",
+        "backoff_base_s",
+        "dead_letter_retention_s",
+    )
+    return {
+        **{name: source.c[name] for name in kept},
+        "state": READY,
+        "run_at": NOW,
+        "created_at": NOW,
+        "attempts": ZERO,
+    }
+
+
+_fresh = as_fresh(dead_jobs)
 
 REDRIVE = (
     insert(jobs)
-    .from_select(list(_fresh), select(*_fresh.values()).where(_one_dead))
+    .from_select(list(_fresh), select(*_fresh.values()).where(one_dead))
     .returning(jobs.c.id)
 )
-DROP_DEAD = delete(dead_jobs).where(_one_dead)
+DROP_DEAD = delete(dead_jobs).where(one_dead)
 
 
 def bury(queue: str, claim: Claim, error: str) -> Op[bool]:

@@ -27,6 +27,8 @@ from alkstore_core.sql.tables import DELAYED, PROCESSING, READY, dead_jobs, jobs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy.sql.elements import ColumnElement
+
     from alkstore_core.jobspec import JobSpec
     from alkstore_core.spi import Claim
     from alkstore_core.sql.op import Op
@@ -80,10 +82,13 @@ ACK_IDS = delete(jobs).where(
     jobs.c.worker_id == argument("worker_id"),
 )
 
-_extended = {"claim_expires_at": later(bindparam("seconds", type_=BigInteger))}
+extended: dict[str, ColumnElement[Any]] = {
+    "claim_expires_at": later(bindparam("seconds", type_=BigInteger))
+}
+"""The change of a heartbeat."""
 
-EXTEND = update(jobs).where(live_claim).values(_extended)
-EXTEND_MANY = update(jobs).where(under_claims(), unlapsed).values(_extended).returning(jobs.c.id)
+EXTEND = update(jobs).where(live_claim).values(extended)
+EXTEND_MANY = update(jobs).where(under_claims(), unlapsed).values(extended).returning(jobs.c.id)
 
 REQUEUE = (
     update(jobs)
@@ -96,12 +101,15 @@ REQUEUE = (
     )
 )
 
+given_back: dict[str, ColumnElement[Any]] = {
+    "state": pending_state,
+    "attempts": jobs.c.attempts - ONE,
+    **unclaimed,
+}
+"""The change that undoes a claim."""
+
 # No deadline here: nobody got to see these claims, so nobody can be late.
-RELEASE_UNSEEN = (
-    update(jobs)
-    .where(under_claims())
-    .values(state=pending_state, attempts=jobs.c.attempts - ONE, **unclaimed)
-)
+RELEASE_UNSEEN = update(jobs).where(under_claims()).values(given_back)
 RELEASE = RELEASE_UNSEEN.where(unlapsed)
 
 DELETE_JOB = delete(jobs).where(jobs.c.id == argument("id"), of_queue)

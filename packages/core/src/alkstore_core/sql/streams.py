@@ -15,6 +15,9 @@ from alkstore_core.values import StreamBounds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import Select
+    from sqlalchemy.sql.elements import ColumnElement
+
     from alkstore_core.spi import Entry
     from alkstore_core.sql.op import Op
     from alkstore_core.values import ConsumerPosition, StreamEvent
@@ -22,30 +25,30 @@ if TYPE_CHECKING:
 _stream = bindparam("stream", type_=Text)
 _of_stream = events.c.stream == _stream
 
-_values: dict[str, Any] = {
+event_values: dict[str, ColumnElement[Any]] = {
     "stream": _stream,
     "key": bindparam("key", type_=Text),
     "payload": bindparam("payload", type_=events.c.payload.type),
     "headers": bindparam("headers", type_=Text),
     "created_at": NOW,
 }
+"""An event's columns, out of parameters."""
 
-APPEND = insert(events).values(_values).returning(events.c.offset)
+APPEND = insert(events).values(event_values).returning(events.c.offset)
 
-_entries = Elements("entries")
+entries_given: Elements = Elements("entries")
+
+entry_values: dict[str, ColumnElement[Any]] = {
+    **event_values,
+    "key": entries_given.text_at(1),
+    "payload": entries_given.blob_at(0),
+    "headers": entries_given.text_at(2),
+}
+"""The same, out of the rows of the parameter `entries`."""
 
 APPEND_MANY = (
     insert(events)
-    .from_select(
-        list(_values),
-        select(
-            _stream,
-            _entries.text_at(1),
-            _entries.blob_at(0),
-            _entries.text_at(2),
-            NOW,
-        ).order_by(_entries.ordinal),
-    )
+    .from_select(list(event_values), select(*entry_values.values()).order_by(entries_given.ordinal))
     .returning(events.c.offset)
 )
 
@@ -83,17 +86,15 @@ SAVE_OFFSET = _save.on_conflict_do_update(
     where=consumers.c.offset < _save.excluded.offset,
 )
 
-TRIM = delete(events).where(
-    events.c.offset.in_(
-        up_to(
-            "limit",
-            select(events.c.offset)
-            .where(_of_stream, events.c.offset <= bindparam("horizon", type_=BigInteger))
-            .order_by(events.c.offset)
-            .correlate(None),
-        )
-    )
+trimmed: Select[int] = up_to(
+    "limit",
+    select(events.c.offset)
+    .where(_of_stream, events.c.offset <= bindparam("horizon", type_=BigInteger))
+    .order_by(events.c.offset)
+    .correlate(None),
 )
+
+TRIM = delete(events).where(events.c.offset.in_(trimmed))
 
 LIST_CONSUMERS = (
     select(*consumers.c).where(consumers.c.stream == _stream).order_by(consumers.c.consumer)

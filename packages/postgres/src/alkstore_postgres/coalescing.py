@@ -1,0 +1,138 @@
+"""Concurrent calls as one statement: what group commit is where every statement is a round trip.
+
+While a statement is under way, further calls gather; the next one carries them all. Each caller
+still returns only after its own commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from alkstore_core.sql.op import Mode, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable, Mapping
+
+    from alkstore_core.sql.merging import Merge
+
+T = TypeVar("T")
+
+LANES: Final = 2
+"""Statements under way at a time: while one waits for the disk the other one computes."""
+
+MOST: Final = 1000
+"""Calls of one statement."""
+
+
+class RefusedError(Exception):
+    """The server refused a statement, the transaction is undone; `__cause__` tells why."""
+
+
+class _Call:
+    __slots__ = ("args", "future", "op")
+
+    def __init__(
+        self, future: asyncio.Future[Any], op: Callable[..., Op[Any]], args: tuple[Any, ...]
+    ) -> None:
+        self.future = future
+        self.op = op
+        self.args = args
+
+
+class Coalescer:
+    """Gathers calls of equal key and performs them together."""
+
+    def __init__(
+        self,
+        merges: Mapping[Callable[..., Op[Any]], Merge],
+        perform: Callable[..., Coroutine[Any, Any, Any]],
+        start: Callable[[Coroutine[Any, Any, None]], object],
+        translate: Callable[[BaseException], BaseException],
+    ) -> None:
+        """Prepare.
+
+        `perform` runs an op, `start` makes a task that the store waits for, `translate` gives
+        the error that a caller gets.
+        """
+        self._merges = merges
+        self._perform = perform
+        self._start = start
+        self._translate = translate
+        self._gathered: dict[Hashable, list[_Call]] = {}
+        self._lanes = 0
+        self._about_to_start = False
+
+    def takes(self, op: Callable[..., Op[Any]]) -> bool:
+        """Whether calls of this op can be one."""
+        return op in self._merges
+
+    def call(self, op: Callable[..., Op[T]], args: tuple[Any, ...]) -> asyncio.Future[T]:
+        """Add a call. One that is cancelled before its statement began is never made."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        key = (op, self._merges[op].key(args))
+        self._gathered.setdefault(key, []).append(_Call(future, op, args))
+        if self._lanes < LANES and not self._about_to_start:
+            self._lanes += 1
+            # In the next turn of the loop: what the other tasks of this turn add rides along.
+            self._about_to_start = True
+            self._start(self._lane())
+        return future
+
+    async def _lane(self) -> None:
+        self._about_to_start = False
+        try:
+            while calls := self._next():
+                await self._together(calls)
+        finally:
+            self._lanes -= 1
+
+    def _next(self) -> list[_Call]:
+        """The calls of the key that waits longest, without those that nobody waits for."""
+        while self._gathered:
+            key = next(iter(self._gathered))
+            calls = self._gathered.pop(key)
+            if len(calls) > MOST:
+                self._gathered[key] = calls[MOST:]
+            wanted = [call for call in calls[:MOST] if not call.future.cancelled()]
+            if wanted:
+                return wanted
+        return []
+
+    async def _together(self, calls: list[_Call]) -> None:
+        if len(calls) == 1:
+            await self._alone(calls[0])
+            return
+        op = self._merges[calls[0].op].run
+        try:
+            values = await self._perform(Mode.WRITE, op, [call.args for call in calls])
+        except RefusedError:
+            # Undone for certain: whoever it belongs to gets it, and nobody else.
+            for call in calls:
+                await self._alone(call)
+        except BaseException as error:
+            for call in calls:
+                self._fail(call, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for call, value in zip(calls, values, strict=True):
+                if not call.future.done():
+                    call.future.set_result(value)
+
+    async def _alone(self, call: _Call) -> None:
+        if call.future.cancelled():
+            return
+        try:
+            value = await self._perform(Mode.WRITE, call.op, *call.args)
+        except BaseException as error:
+            self._fail(call, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not call.future.done():
+                call.future.set_result(value)
+
+    def _fail(self, call: _Call, error: BaseException) -> None:
+        if not call.future.done():
+            call.future.set_exception(self._translate(error))

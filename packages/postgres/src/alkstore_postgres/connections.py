@@ -1,0 +1,190 @@
+"""Connections out of SQLAlchemy's pool: checked out, judged, and given back clean or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import greenlet_spawn
+
+from alkstore_core import DatabaseError
+from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.dbapi import Fault
+from alkstore_core.sql.faults import reason
+from alkstore_postgres.urls import connect
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+    from sqlalchemy.pool import PoolProxiedConnection
+
+    from alkstore_postgres.opts import PostgresOpts
+
+READ_COMMITTED: Final = "read committed"
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+GRACE: Final = 5.0
+"""Seconds beyond the server's own time-out until a connection that says nothing is given up."""
+
+_ISOLATION: Final = "alkstore_postgres_isolation"
+
+# Read-only after a failover, and a server that shuts down or starts: the connection is no use.
+_DEAD_STATES: Final = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
+
+# The whole transaction is undone, and nobody is to blame: it may run once more.
+_AGAIN_STATES: Final = frozenset({"40001", "40P01"})
+
+
+def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
+    """A pool of our own, which says itself what our statements count on."""
+    settings = {"application_name": "alkstore"}
+    options: dict[str, Any] = {"timeout": opts.connect_timeout}
+    arguments: dict[str, Any] = {}
+    if opts.pgbouncer:
+        options["statement_cache_size"] = 0
+        arguments["prepared_statement_cache_size"] = 0
+        arguments["prepared_statement_name_func"] = str
+    else:
+        settings["default_transaction_isolation"] = READ_COMMITTED
+        settings["statement_timeout"] = str(max(int(opts.statement_timeout * 1000), 1))
+    options["server_settings"] = settings
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: connect(url, **options),
+        connect_args=arguments,
+        pool_size=opts.pool_size,
+        max_overflow=0,
+        pool_timeout=opts.pool_timeout,
+        # Nothing is left to reset: a connection comes back outside of transactions only.
+        pool_reset_on_return=None,
+    )
+
+
+def judge(error: BaseException | None) -> Fault:
+    """What an error means for the connection it came from. Sees through SQLAlchemy's wrapping."""
+    seen = error
+    while seen is not None:
+        state: str | None = getattr(seen, "sqlstate", None)
+        if state is not None:
+            if state in _AGAIN_STATES:
+                return Fault.BUSY
+            dead = state in _DEAD_STATES or state.startswith("08")
+            return Fault.CONNECTION if dead else Fault.STATEMENT
+        if isinstance(seen, OSError | TimeoutError | asyncpg.InterfaceError):
+            return Fault.CONNECTION
+        seen = getattr(seen, "orig", None) or seen.__cause__
+    return Fault.STATEMENT
+
+
+class Lease:
+    """A connection for one piece of work."""
+
+    __slots__ = ("_direct", "_fairy", "bare", "raw")
+
+    def __init__(self, fairy: PoolProxiedConnection, *, direct: bool) -> None:
+        self._fairy = fairy
+        self._direct = direct
+        self.raw: asyncpg.Connection = fairy.driver_connection
+        self.bare: bool = False
+        """Whether a statement alone is a transaction at READ COMMITTED."""
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What is known of this very connection, as long as it lives."""
+        info: dict[str, Any] = self._fairy.info
+        return info
+
+    async def give_back(self) -> None:
+        """Let others use it, unless something is left open on it."""
+        if self.raw.is_closed() or self.raw.is_in_transaction():
+            await self.discard()
+        elif self._direct:
+            self._fairy.close()
+        else:
+            await greenlet_spawn(self._fairy.close)
+
+    async def discard(self) -> None:
+        """Close it; what was open on it is undone by that."""
+        # At once: a peer that says nothing would not say goodbye either.
+        self.raw.terminate()
+        with contextlib.suppress(exc.SQLAlchemyError, asyncpg.PostgresError, OSError):
+            await greenlet_spawn(self._fairy.invalidate)
+        await greenlet_spawn(self._fairy.close)
+
+
+class Connections:
+    """The pool: of an engine of our own, or of the application's."""
+
+    def __init__(
+        self, engine: AsyncEngine, opts: PostgresOpts, describe: str, *, own: bool
+    ) -> None:
+        self.engine = engine
+        self._opts = opts
+        self._own = own
+        self._describe = describe
+        self._bare = own and not opts.pgbouncer
+
+    async def take(self) -> Lease:
+        """A connection that works, as far as anybody has heard.
+
+        Raises:
+            DatabaseError: none was free in time, or the server cannot be reached.
+
+        """
+        lease = await self._take()
+        # Those that a restarted server has hung up on are all known to be closed.
+        while lease.raw.is_closed():
+            await lease.discard()
+            lease = await self._take()
+        if self._bare:
+            lease.bare = True
+        elif not self._opts.pgbouncer:
+            try:
+                lease.bare = await self._isolation(lease) == READ_COMMITTED
+            except BaseException as error:
+                await lease.discard()
+                if isinstance(error, Exception):
+                    raise self.unreachable(error) from error
+                raise
+        return lease
+
+    async def close(self) -> None:
+        """Close every connection of an engine of our own."""
+        if self._own:
+            await self.engine.dispose()
+
+    def unreachable(self, error: BaseException) -> DatabaseError:
+        """Nothing was done: there was no connection to do it on."""
+        return DatabaseError(f"cannot connect to the {self._describe}: {reason(error)}")
+
+    def exhausted(self, error: BaseException) -> DatabaseError:
+        """Nothing was done: all connections were in use for too long."""
+        message = (
+            f"no connection to the {self._describe} became free in time: all of them are in use, "
+            "by open transactions or by many calls; end transactions sooner, or raise pool_size "
+            "or pool_timeout"
+        )
+        failure = DatabaseError(message)
+        failure.__cause__ = error
+        return failure
+
+    async def _take(self) -> Lease:
+        pool = self.engine.sync_engine.pool
+        try:
+            return Lease(await greenlet_spawn(pool.connect), direct=self._own)
+        except AlkstoreError:
+            raise
+        except exc.TimeoutError as error:
+            raise self.exhausted(error) from error
+        except (TimeoutError, exc.SQLAlchemyError, asyncpg.PostgresError, OSError) as error:
+            raise self.unreachable(error) from error
+
+    async def _isolation(self, lease: Lease) -> str:
+        """The default of this physical connection, asked for once."""
+        known: str | None = lease.info.get(_ISOLATION)
+        if known is None:
+            known = await lease.raw.fetchval("SHOW default_transaction_isolation")
+            lease.info[_ISOLATION] = known
+        return known

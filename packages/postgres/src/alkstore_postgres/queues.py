@@ -1,0 +1,110 @@
+"""Jobs from enqueue to their end, where many write at once."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, select, update
+
+from alkstore_core.sql import queues
+from alkstore_core.sql._dialect import Elements, unindexed
+from alkstore_core.sql._jobs import argument, as_json, of_queue, unlapsed
+from alkstore_core.sql.merging import Merge
+from alkstore_core.sql.tables import PROCESSING, jobs
+from alkstore_postgres.forms import Wake, adapted, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from sqlalchemy import CTE, Executable, Update
+    from sqlalchemy.sql.elements import ColumnElement
+
+    from alkstore_core.jobspec import JobSpec
+    from alkstore_core.spi import Claim
+    from alkstore_core.sql.op import Op
+
+_claims = Elements("claims")
+_under_claims = (
+    jobs.c.id == _claims.integer_at(0),
+    jobs.c.attempts == _claims.integer_at(1),
+    of_queue,
+    unindexed(jobs.c.state) == PROCESSING,
+)
+_among_ids = (
+    jobs.c.id.in_(select(Elements("ids").integer)),
+    of_queue,
+    unindexed(jobs.c.state) == PROCESSING,
+    unlapsed,
+    jobs.c.worker_id == argument("worker_id"),
+)
+
+_claimed = locked(jobs, *_under_claims)
+_live = locked(jobs, *_under_claims, unlapsed)
+_mine = locked(jobs, *_among_ids)
+
+
+def _change(chosen: CTE, changes: dict[str, ColumnElement[Any]]) -> Update:
+    return update(jobs).where(jobs.c.id == chosen.c.id).values(changes)
+
+
+ACK_MANY = delete(jobs).where(jobs.c.id == _live.c.id)
+ACK_EACH = ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
+ACK_IDS = delete(jobs).where(jobs.c.id == _mine.c.id)
+EXTEND_MANY = _change(_live, queues.extended).returning(jobs.c.id)
+RELEASE = _change(_live, queues.given_back)
+RELEASE_UNSEEN = _change(_claimed, queues.given_back)
+
+_FORMS: dict[Any, Executable] = {
+    queues.ACK_MANY: ACK_MANY,
+    queues.ACK_IDS: ACK_IDS,
+    queues.EXTEND_MANY: EXTEND_MANY,
+    queues.RELEASE: RELEASE,
+    queues.RELEASE_UNSEEN: RELEASE_UNSEEN,
+}
+
+_adapted = adapted(_FORMS)
+
+insert_jobs = _adapted(queues.insert_jobs)
+ack = _adapted(queues.ack)
+ack_ids = _adapted(queues.ack_ids)
+extend = _adapted(queues.extend)
+requeue = _adapted(queues.requeue)
+release = _adapted(queues.release)
+release_unseen = _adapted(queues.release_unseen)
+
+_InsertCall = tuple[Wake, str, "Sequence[bytes]", "JobSpec"]
+_AckCall = tuple[Wake, str, "Sequence[Claim]"]
+
+
+def _insert_key(arguments: tuple[Any, ...]) -> Hashable:
+    wake, queue, _, spec = arguments
+    # Handles share their default spec, so identity finds what is worth merging.
+    return wake, queue, id(spec)
+
+
+def insert_together(calls: Sequence[_InsertCall]) -> Op[list[list[int]]]:
+    """Many enqueues into one queue."""
+    wake, queue, _, spec = calls[0]
+    payloads = list(chain.from_iterable(call[2] for call in calls))
+    ids = iter((yield from insert_jobs(wake, queue, payloads, spec)))
+    return [list(islice(ids, len(call[2]))) for call in calls]
+
+
+def ack_together(calls: Sequence[_AckCall]) -> Op[list[int]]:
+    """Many acks in one queue."""
+    claims = {claim for call in calls for claim in call[2]}
+    row = {"queue": calls[0][1], "claims": as_json(sorted(claims))}
+    acked = set((yield ACK_EACH, row).rows)
+    # Of two calls with one claim the first has acked it, as if they had run one by one.
+    counts: list[int] = []
+    for _, _, wanted in calls:
+        mine = acked.intersection(wanted)
+        acked -= mine
+        counts.append(len(mine))
+    return counts
+
+
+INSERTS = Merge(_insert_key, insert_together)
+ACKS = Merge(itemgetter(1), ack_together)

@@ -1,0 +1,265 @@
+"""Streams: no reader passes an offset that can still commit.
+
+Offsets come from a sequence, and transactions do not commit in the order in which they drew
+them. So a publisher first notes how far the sequence was, in a shared advisory lock that it
+holds until its commit can be seen, and draws after that; a reader looks how far the sequence
+is, then for the least of the notes, then reads up to the lesser of both. An event below that is
+either visible or will never be: it was drawn before the reader's first look, so its publisher's
+note was there before the second; had the note still been there, the bound would be lower; it
+was gone, so its transaction had ended before the events were read.
+
+Publishers never wait for each other. See "The horizon" in `docs/architecture/engines.md`.
+"""
+
+from __future__ import annotations
+
+import functools
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, field
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    case,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    table,
+)
+
+from alkstore_core import DatabaseError
+from alkstore_core.sql import streams as core
+from alkstore_core.sql._dialect import Elements
+from alkstore_core.sql._jobs import ZERO, as_json
+from alkstore_core.sql.merging import Merge
+from alkstore_core.sql.rows import ascending, event_from_row
+from alkstore_core.sql.tables import events
+from alkstore_postgres.forms import Wake, adapted, locked, materialized, waking
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from sqlalchemy import Executable, Insert, Select
+    from sqlalchemy.sql.elements import ColumnElement
+
+    from alkstore_core.spi import Entry
+    from alkstore_core.sql.op import Op
+    from alkstore_core.values import StreamEvent
+
+
+@define
+class Publishing:
+    """What one transaction has published, and what its notes say."""
+
+    bounds: dict[str, int] = field(factory=dict)
+    """By stream, how far the sequence was before the first event.
+
+    Noted again before each: a savepoint that is rolled back takes a note with it."""
+
+    offsets: dict[str, list[int]] = field(factory=dict)
+    """By stream, what it may read although nobody else may yet."""
+
+
+# The sequence behind `events.offset`, by the name that Postgres gives it.
+_sequence = Table(
+    f"{events.name}_offset_seq",
+    MetaData(),
+    Column("last_value", BigInteger),
+    Column("is_called", Boolean),
+)
+_last: ColumnElement[int] = case((_sequence.c.is_called, _sequence.c.last_value), else_=ZERO)
+
+_WRAP: ColumnElement[int] = literal_column("2147483648", BigInteger)
+"""A note has 31 bits."""
+
+_AHEAD: ColumnElement[int] = literal_column("1048576", BigInteger)
+"""How many offsets may be drawn between a reader's two looks; all other distances are behind."""
+
+_key = bindparam("note_key", type_=Integer)
+_bound = func.coalesce(bindparam("first", type_=BigInteger), _last)
+_noted = materialized(select(_bound.label("bound")), "noted")
+_held = materialized(
+    select(
+        _noted.c.bound,
+        func.pg_advisory_xact_lock_shared(_key, cast(_noted.c.bound % _WRAP, Integer)),
+    ),
+    "held",
+)
+_first_bound = select(_held.c.bound).scalar_subquery()
+
+
+def _behind_note(values: dict[str, ColumnElement[Any]], *order: ColumnElement[int]) -> Insert:
+    """Insert what is selected beside the note, so that offsets are drawn after it is held."""
+    rows = select(*values.values()).select_from(_held).order_by(*order)
+    return insert(events).from_select(list(values), rows).returning(events.c.offset)
+
+
+APPEND = _behind_note(core.event_values)
+APPEND_MANY = _behind_note(core.entry_values, core.entries_given.ordinal)
+APPEND_WAKING = waking(APPEND)
+APPEND_MANY_WAKING = waking(APPEND_MANY)
+APPEND_IN = APPEND.returning(_first_bound)
+APPEND_MANY_IN = APPEND_MANY.returning(_first_bound)
+APPEND_IN_WAKING = waking(APPEND_IN)
+APPEND_MANY_IN_WAKING = waking(APPEND_MANY_IN)
+
+TAIL = select(_last, func.current_setting(literal_column("'transaction_isolation'"), type_=Text))
+
+_locks = table(
+    "pg_locks",
+    *(column(name) for name in ("locktype", "database", "classid", "objid", "objsubid", "pid")),
+)
+_databases = table("pg_database", column("oid"), column("datname"))
+_database = (
+    select(_databases.c.oid)
+    .where(_databases.c.datname == func.current_database())
+    .scalar_subquery()
+)
+_tail = bindparam("tail", type_=BigInteger)
+_note = cast(_locks.c.objid, BigInteger)
+_before: ColumnElement[int] = _WRAP - _AHEAD
+_distance = ((_note - _tail + _before) % _WRAP + _WRAP) % _WRAP - _before
+
+HORIZON = select(_tail + func.min(_distance)).where(
+    _locks.c.locktype == literal_column("'advisory'"),
+    _locks.c.database == _database,
+    cast(_locks.c.classid, BigInteger) == bindparam("unsigned_key", type_=BigInteger),
+    _locks.c.objsubid == literal_column("2"),
+    _locks.c.pid != func.pg_backend_pid(),
+)
+
+_visible = events.c.offset <= bindparam("bound", type_=BigInteger)
+_own = events.c.offset.in_(select(Elements("own").integer))
+
+READ = core.READ.where(_visible)
+READ_FROM = core.READ_FROM.where(_visible)
+READ_WITH_OWN = core.READ.where(or_(_visible, _own))
+READ_FROM_WITH_OWN = core.READ_FROM.where(or_(_visible, _own))
+
+_trimmed = materialized(core.trimmed, "chosen")
+_gone = locked(events, events.c.offset.in_(select(_trimmed.c.offset)), skip=True)
+TRIM = delete(events).where(events.c.offset == _gone.c.offset)
+
+trim = adapted({core.TRIM: TRIM})(core.trim)
+
+UNREADABLE: Final = (
+    "events cannot be read in a transaction at {}: its snapshot is older than the question which "
+    "events may still come, so some would be skipped; read outside of it, or at READ COMMITTED"
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def note_key(schema: str, stream: str) -> int:
+    """The first half of a stream's advisory locks, a signed 32-bit number.
+
+    Two streams that share one make each other's readers wait, never skip.
+    """
+    digest = blake2b(f"{schema}\0{stream}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def append(
+    wake: Wake, schema: str, stream: str, entries: Sequence[Entry], publishing: Publishing | None
+) -> Op[list[int]]:
+    """Append events; return their offsets in input order."""
+    row: dict[str, Any] = {
+        "stream": stream,
+        "note_key": note_key(schema, stream),
+        "first": None,
+    }
+    if wake is not None:
+        row["wake"] = wake
+    if publishing is not None:
+        row["first"] = publishing.bounds.get(stream)
+    if len(entries) == 1:
+        row["payload"], row["key"], row["headers"] = entries[0]
+    else:
+        row["entries"] = as_json((data.decode(), key, headers) for data, key, headers in entries)
+    statement = _STATEMENTS[len(entries) > 1, publishing is not None, wake is not None]
+    result = yield statement, row
+    if publishing is not None:
+        publishing.bounds[stream] = result.rows[0][1]
+    result.rows = [found[:1] for found in result.rows]
+    offsets = ascending(result, len(entries))
+    if publishing is not None:
+        publishing.offsets.setdefault(stream, []).extend(offsets)
+    return offsets
+
+
+_STATEMENTS: dict[tuple[bool, bool, bool], Executable] = {
+    (False, False, False): APPEND,
+    (False, False, True): APPEND_WAKING,
+    (False, True, False): APPEND_IN,
+    (False, True, True): APPEND_IN_WAKING,
+    (True, False, False): APPEND_MANY,
+    (True, False, True): APPEND_MANY_WAKING,
+    (True, True, False): APPEND_MANY_IN,
+    (True, True, True): APPEND_MANY_IN_WAKING,
+}
+
+
+def read(
+    schema: str, stream: str, after: int, limit: int, publishing: Publishing | None
+) -> Op[tuple[list[StreamEvent], bool]]:
+    """Events above an offset; and whether there may be more once somebody's transaction ends."""
+    row = {"stream": stream, "after": after, "limit": limit}
+    return (yield from _read(schema, publishing, READ, READ_WITH_OWN, row))
+
+
+def read_from(
+    schema: str, stream: str, consumer: str, limit: int, publishing: Publishing | None
+) -> Op[tuple[list[StreamEvent], bool]]:
+    """The same, behind the consumer's position."""
+    row = {"stream": stream, "consumer": consumer, "limit": limit}
+    return (yield from _read(schema, publishing, READ_FROM, READ_FROM_WITH_OWN, row))
+
+
+def _read(
+    schema: str,
+    publishing: Publishing | None,
+    statement: Select[Any],
+    with_own: Select[Any],
+    row: dict[str, Any],
+) -> Op[tuple[list[StreamEvent], bool]]:
+    # Three statements, in this order, the last one with a snapshot of its own.
+    ((tail, isolation),) = (yield TAIL, {}).rows
+    if isolation not in {"read committed", "read uncommitted"}:
+        raise DatabaseError(UNREADABLE.format(isolation.upper()))
+    key = note_key(schema, row["stream"]) & 0xFFFFFFFF
+    ((horizon,),) = (yield HORIZON, {"tail": tail, "unsigned_key": key}).rows
+    cut = horizon is not None and horizon < tail
+    row["bound"] = horizon if cut else tail
+    own = None if publishing is None else publishing.offsets.get(row["stream"])
+    if own:
+        row["own"] = as_json(own)
+        statement = with_own
+    rows = (yield statement, row).rows
+    return [event_from_row(found) for found in rows], cut
+
+
+def _append_key(arguments: tuple[Any, ...]) -> Hashable:
+    wake, _, stream, _, _ = arguments
+    return wake, stream
+
+
+def append_together(calls: Sequence[tuple[Any, ...]]) -> Op[list[list[int]]]:
+    """Many publishes to one stream."""
+    wake, schema, stream, _, publishing = calls[0]
+    entries = [entry for call in calls for entry in call[3]]
+    offsets = iter((yield from append(wake, schema, stream, entries, publishing)))
+    return [[next(offsets) for _ in call[3]] for call in calls]
+
+
+APPENDS = Merge(_append_key, append_together)

@@ -1,0 +1,205 @@
+"""Transactions of our own: a SQLAlchemy connection for the caller's statements and for ours."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asyncpg
+from sqlalchemy import event, exc
+
+from alkstore_core import DatabaseError
+from alkstore_core.completion import to_the_end
+from alkstore_core.errors import AlkstoreError
+from alkstore_core.sql.dbapi import Fault
+from alkstore_core.sql.faults import commit_failed, refused
+from alkstore_core.sql.op import Driver, Mode, Op
+from alkstore_postgres.connections import BEGIN, GRACE, judge
+from alkstore_postgres.driver import execute
+from alkstore_postgres.session import PostgresTxSession
+from alkstore_postgres.streams import Publishing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+    from alkstore_core.spi import Topic
+    from alkstore_core.sql.compile import Compiler
+    from alkstore_postgres.connections import Connections
+
+T = TypeVar("T")
+
+_LOSE = "alkstore_postgres_lose"
+
+
+class Transactions:
+    """Begins transactions on connections of the pool."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        compiler: Compiler,
+        now: Callable[[], int | None],
+        fire: Callable[[Topic, int | None], None],
+        *,
+        schema: str,
+        timeout: float,
+        describe: str,
+    ) -> None:
+        """Prepare; nothing is opened before the first `begin`."""
+        self._connections = connections
+        self._compiler = compiler
+        self._now = now
+        self._fire = fire
+        self._schema = schema
+        self._timeout = timeout + GRACE
+        self._describe = describe
+        # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
+        # Postgres answers ROLLBACK to the COMMIT of a failed transaction, which nobody else reads.
+        self._engine = connections.engine.execution_options(isolation_level="AUTOCOMMIT")
+        event.listen(connections.engine.sync_engine, "invalidate", _on_invalidate)
+
+    def close(self) -> None:
+        """Leave the engine as it was; it may be the application's."""
+        event.remove(self._connections.engine.sync_engine, "invalidate", _on_invalidate)
+
+    async def begin(self) -> PostgresTxSession:
+        """Begin at READ COMMITTED, whatever the database's default is.
+
+        Raises:
+            DatabaseError: no connection was free in time, or the server cannot be reached.
+
+        """
+        while True:
+            connection, raw = await self._connect()
+            try:
+                await raw.execute(BEGIN, timeout=self._timeout)
+                break
+            except BaseException as error:
+                was_dead = raw.is_closed()
+                await _give_up(connection, raw)
+                if not isinstance(error, Exception):
+                    raise
+                if not was_dead:
+                    raise refused(self._describe, error) from error
+        session = PostgresTxSession(
+            self._schema,
+            RawDriver(raw, self._compiler, self._now, self._timeout, self._describe),
+            self._fire,
+            connection,
+            lambda: self._commit(connection, raw),
+            lambda: self._roll_back(connection, raw),
+            publishing=Publishing(),
+        )
+        record = await connection.get_raw_connection()
+        record.info[_LOSE] = session.lose
+        return session
+
+    async def _connect(self) -> tuple[AsyncConnection, asyncpg.Connection]:
+        connection: AsyncConnection | None = None
+        try:
+            connection = await self._engine.connect()
+            raw = (await connection.get_raw_connection()).driver_connection
+        except exc.TimeoutError as error:
+            raise self._connections.exhausted(error) from error
+        except AlkstoreError:
+            raise
+        except (exc.SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError) as error:
+            raise self._connections.unreachable(error) from error
+        return connection, raw
+
+    async def _commit(self, connection: AsyncConnection, raw: asyncpg.Connection) -> None:
+        await _forget(connection)
+        try:
+            status = await raw.execute("COMMIT", timeout=self._timeout)
+        except Exception as error:
+            await _give_up(connection, raw)
+            raise commit_failed(self._describe, error) from error
+        await connection.close()
+        if status != "COMMIT":
+            raise DatabaseError(
+                "nothing was committed: a statement in this transaction had failed, and Postgres "
+                "rolled it back"
+            )
+
+    async def _roll_back(self, connection: AsyncConnection, raw: asyncpg.Connection) -> None:
+        if connection.closed or connection.invalidated or raw.is_closed():
+            # Given up already, and rolled back by that.
+            await connection.close()
+            return
+        await _forget(connection)
+        try:
+            if raw.is_in_transaction():
+                await raw.execute("ROLLBACK", timeout=GRACE)
+        except Exception as error:
+            await _give_up(connection, raw)
+            raise refused(self._describe, error) from error
+        await connection.close()
+
+
+async def _forget(connection: AsyncConnection) -> None:
+    """Its end is known from here on."""
+    if not connection.invalidated:
+        (await connection.get_raw_connection()).info.pop(_LOSE, None)
+
+
+async def _give_up(connection: AsyncConnection, raw: asyncpg.Connection) -> None:
+    raw.terminate()
+    if not connection.closed:
+        if not connection.invalidated:
+            (await connection.get_raw_connection()).info.pop(_LOSE, None)
+            await connection.invalidate()
+        await connection.close()
+
+
+def _on_invalidate(dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG001
+    """SQLAlchemy gives up a connection whose statement was cancelled, or that was lost."""
+    lose = record.info.pop(_LOSE, None)
+    if lose is not None:
+        asyncio.get_running_loop().call_soon(lose)
+
+
+class RawDriver(Driver):
+    """Runs ops on asyncpg's connection itself, in the transaction that is open on it."""
+
+    def __init__(
+        self,
+        raw: asyncpg.Connection,
+        compiler: Compiler,
+        now: Callable[[], int | None],
+        timeout: float,
+        describe: str,
+    ) -> None:
+        self._raw = raw
+        self._compiler = compiler
+        self._now = now
+        self._timeout = timeout
+        self._describe = describe
+
+    async def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:  # noqa: ARG002
+        """Run an op to its end, whatever becomes of the caller; all modes are the same."""
+        return await to_the_end(asyncio.ensure_future(self._run(op, *args)))
+
+    async def _run(self, op: Callable[..., Op[T]], *args: Any) -> T:
+        if not self._raw.is_in_transaction():
+            raise DatabaseError(
+                "this transaction is no longer there: it was lost or ended on its connection; "
+                "nothing more is done in it, begin another one"
+            )
+        steps = self._compiler.requests(op, args, self._now)
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(await execute(self._raw, request, self._timeout))
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        except AlkstoreError:
+            raise
+        except Exception as error:
+            if judge(error) is Fault.CONNECTION:
+                # A peer that does not answer is not asked again, not even to roll back.
+                self._raw.terminate()
+            raise refused(self._describe, error) from error
