@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from patches import Trail
 from sabotage import TABLES
-from verdicts import faults_of_model, faults_of_saboteur, faults_of_tables
+from verdicts import MOST_TOLD, faults_of_model, faults_of_saboteur, faults_of_tables
 from workers import Task, run_tasks
 
 if TYPE_CHECKING:
@@ -219,7 +219,8 @@ def report(matrix: Matrix, seen: Mapping[str, Seen], *, errors: bool) -> Iterato
         yield f"{id_}  {mark}  ({saboteur.patch.target} of {saboteur.base}; {ran} run)"
         if errors and id_ in mine.failed:
             yield f"      {mine.failed[id_]}"
-        for other in sorted({*mine.failed, *saboteur.also} - {id_}):
+        others = sorted({*mine.failed, *saboteur.also} - {id_})
+        for other in others[:MOST_TOLD]:
             listed, fails = other in saboteur.also, other in mine.failed
             how = "also" if fails and listed else "UNLISTED" if fails else "HOLDS, but listed"
             yield f"  {how}: {other}" + (
@@ -252,8 +253,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stderr", action="store_true", help="show what the processes print")
     parser.add_argument("--subject", default="sabotage", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
-    if given.id:
-        os.environ[TABLES] = ",".join(id_.partition(".")[0] for id_ in given.id)
     matrix = Matrix(
         given.subject,
         jobs=given.jobs,
@@ -284,5 +283,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if faults else 0
 
 
+def _read_only_wanted_tables(argv: Sequence[str]) -> None:
+    ids = [argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "--id"]
+    if ids:
+        os.environ[TABLES] = ",".join(id_.partition(".")[0] for id_ in ids)
+
+
 if __name__ == "__main__":
+    _read_only_wanted_tables(sys.argv)
     sys.exit(main())

@@ -1,0 +1,5 @@
+"""Faults in durability."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

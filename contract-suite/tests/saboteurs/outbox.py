@@ -1,0 +1,5 @@
+"""Faults in outbox."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

@@ -1,0 +1,5 @@
+"""Faults in processes."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

@@ -1,0 +1,5 @@
+"""Faults in scheduler."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}
