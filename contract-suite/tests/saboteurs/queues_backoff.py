@@ -13,9 +13,7 @@ def backoff(change):
 
 def text(change):
     """Keep another text of an error."""
-    return core(
-        "policy.errortext:storable_error", lambda real, error: real(change(error))
-    )
+    return core("policy.errortext:storable_error", lambda real, error: real(change(error)))
 
 
 SABOTEURS = {
@@ -34,7 +32,11 @@ SABOTEURS = {
     ),
     "queues.backoff.spread": Saboteur(
         # The longest for all, so that they come back together.
-        backoff(lambda wait, base, attempt: min(base << attempt - 1, 3600) if wait > 1 and attempt < 9 else wait)
+        backoff(
+            lambda wait, base, attempt: (
+                min(base << attempt - 1, 3600) if wait > 1 and attempt < 9 else wait
+            )
+        )
     ),
     "queues.error.kept": Saboteur(
         text(lambda error: error.strip() if isinstance(error, str) else error)
@@ -54,9 +56,7 @@ SABOTEURS = {
     "queues.error.whole": Saboteur(
         # Characters are counted, not bytes.
         text(
-            lambda error: (
-                error[:2000] if isinstance(error, str) and not error.isascii() else error
-            )
+            lambda error: error[:2000] if isinstance(error, str) and not error.isascii() else error
         )
     ),
     "queues.error.exception": Saboteur(

@@ -124,12 +124,14 @@ SABOTEURS = {
     ),
     "queues.claim.batch_size": Saboteur(
         arguments(
-            "claim", lambda queue, worker, n: (queue, worker, 4 if n == 7 else n)  # noqa: PLR2004
+            "claim",
+            lambda queue, worker, n: (queue, worker, 4 if n == 7 else n),
         ),
         also={"queues.claim.exclusive_batch": "batches of seven have to empty the queue"},
     ),
     "queues.claim.due": Saboteur(
-        spec(delay=lambda delay: 9 if delay == 10 else delay), stateful=True  # noqa: PLR2004
+        spec(delay=lambda delay: 9 if delay == 10 else delay),
+        stateful=True,
     ),
     "queues.claim.stamps": Saboteur(
         claimed(claimed_at=lambda job: job.created_at),

@@ -66,9 +66,7 @@ SABOTEURS = {
     "queues.dead.claim_told": Saboteur(
         result(
             "get_job",
-            lambda job: (
-                evolve(job, worker_id=None) if job and job.state is JobState.DEAD else job
-            ),
+            lambda job: evolve(job, worker_id=None) if job and job.state is JobState.DEAD else job,
         ),
         also={"queues.jobs.states": "it compares a list with single reads"},
         stateful=True,

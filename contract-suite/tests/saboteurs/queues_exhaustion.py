@@ -69,7 +69,9 @@ SABOTEURS = {
         also={"queues.dead.kept": "one of its deaths is by exhaustion"},
         stateful=True,
     ),
-    "queues.claim.exhausted_passed": Saboteur(primitive("claim", _burying_is_enough), stateful=True),
+    "queues.claim.exhausted_passed": Saboteur(
+        primitive("claim", _burying_is_enough), stateful=True
+    ),
     "queues.claim.last_attempt": Saboteur(primitive("claim", _last_second_is_over), stateful=True),
     "queues.claim.expired": Saboteur(
         # A delay of minutes takes the expiry away.

@@ -124,8 +124,7 @@ SABOTEURS = {
     "queues.ack.settles": settled(lambda mine, job: job is None),
     "queues.retry.settles": settled(
         lambda mine, job: (
-            job is not None
-            and (job.state, job.attempts) == (JobState.PENDING, mine.attempts)
+            job is not None and (job.state, job.attempts) == (JobState.PENDING, mine.attempts)
         )
     ),
     "queues.fail.settles": settled(
@@ -133,8 +132,7 @@ SABOTEURS = {
     ),
     "queues.release.settles": settled(
         lambda mine, job: (
-            job is not None
-            and (job.state, job.attempts) == (JobState.PENDING, mine.attempts - 1)
+            job is not None and (job.state, job.attempts) == (JobState.PENDING, mine.attempts - 1)
         )
     ),
 }

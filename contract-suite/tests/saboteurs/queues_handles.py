@@ -3,9 +3,8 @@
 import asyncio
 
 from attrs import evolve
-from rowops import write
 from sabotage import Saboteur, arguments, constant, core, primitive, result, statement
-from sqlalchemy import literal_column, null
+from sqlalchemy import null
 
 from alkstore_core import DatabaseError, JobState
 from alkstore_core.spi import Claim
@@ -118,7 +117,8 @@ SABOTEURS = {
     "queues.heartbeat.repeats": Saboteur(primitive("extend", _five_beats)),
     "queues.heartbeat.only_deadline": Saboteur(
         statement(
-            "queues:EXTEND", lambda extend: extend.values(attempts=jobs.c.attempts, claimed_at=null())
+            "queues:EXTEND",
+            lambda extend: extend.values(attempts=jobs.c.attempts, claimed_at=null()),
         ),
         stateful=True,
     ),
@@ -164,7 +164,9 @@ SABOTEURS = {
         result(
             "get_job",
             lambda job: (
-                evolve(job, died_at=job.claimed_at) if job and job.died_at and job.claimed_at else job
+                evolve(job, died_at=job.claimed_at)
+                if job and job.died_at and job.claimed_at
+                else job
             ),
         ),
         also={

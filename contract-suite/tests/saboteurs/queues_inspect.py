@@ -36,8 +36,7 @@ async def _claimed_expire(real, queue):
     now = await real.engine.now()
     held = await real.list_jobs(queue, JobState.PROCESSING, 1000, 0)
     gone = sum(
-        job.expires_at is not None and job.expires_at <= now <= job.claim_expires_at
-        for job in held
+        job.expires_at is not None and job.expires_at <= now <= job.claim_expires_at for job in held
     )
     return evolve(stats, processing=stats.processing - gone, expired=stats.expired + gone)
 

@@ -22,7 +22,9 @@ def purging(condition):
     """The sweep deletes these dead jobs as well."""
 
     async def purge(real, queue, limit):
-        await write(real.engine, f"DELETE FROM __alkstore_dead_jobs WHERE queue = '{queue}' AND {condition}")
+        await write(
+            real.engine, f"DELETE FROM __alkstore_dead_jobs WHERE queue = '{queue}' AND {condition}"
+        )
         return await real.purge_retired(queue, limit)
 
     return primitive("purge_retired", purge)

@@ -61,10 +61,18 @@ SABOTEURS = {
     "queues.wakes.due": Saboteur(
         due(lambda wait, jobs: len(jobs) > 1 or wait < -10 or jobs[0].state is JobState.PROCESSING)
     ),
-    "queues.wakes.nearer": Saboteur(due(lambda wait, jobs: len(jobs) == 1)),
-    "queues.wakes.lapse": Saboteur(
-        due(lambda wait, jobs: jobs[0].state is not JobState.PROCESSING), stateful=True
+    "queues.wakes.nearer": Saboteur(
+        due(lambda wait, jobs: len(jobs) == 1),
+        also={"queues.nothing_alone": "it waits for a job that comes due, beside others"},
     ),
-    "queues.wakes.overdue": Saboteur(due(lambda wait, jobs: wait >= -10)),
+    "queues.wakes.lapse": Saboteur(
+        due(lambda wait, jobs: jobs[0].state is not JobState.PROCESSING),
+        also={"queues.nothing_alone": "it waits for a job that comes due, beside lapsed ones"},
+        stateful=True,
+    ),
+    "queues.wakes.overdue": Saboteur(
+        due(lambda wait, jobs: wait >= -10),
+        also={"queues.nothing_alone": "it waits for a job that is long due"},
+    ),
     "queues.wakes.worker": Saboteur(primitive("insert_jobs", _tired)),
 }

@@ -137,5 +137,6 @@ async def clients(case: Case) -> None:
     expect_equal(await other.queues(), ["work"], "queues")
     expect_equal(await other.outboxes(), ["mail"], "outboxes")
     expect_equal(await other.streams(), ["log"], "streams")
+    expect_equal(await store.streams(), ["log"], "streams of the client that wrote")
     expect_equal(await other.locks(), await store.locks(), "locks")
     expect_equal(await other.schedules(), await store.schedules(), "schedules")

@@ -70,7 +70,8 @@ async def per_call(case: Case) -> None:
         "expires_at": 1_700_000_110,
     }
     expect_job(await queue.get_job(first), expected, "the job after ten seconds")
-    expect_job(await queue.get_job(second), {"created_at": 1_700_000_020}, "the job after twenty")
+    expected = {"created_at": 1_700_000_020, "run_at": 1_700_000_020}
+    expect_job(await queue.get_job(second), expected, "the job after twenty")
     event = (await store.stream("log").read_since(0, 1))[0]
     expect_equal(event.created_at, 1_700_000_010, "the event after ten seconds")
 
@@ -81,7 +82,7 @@ async def tx_judges(case: Case) -> None:
     store, other = await case.store(), await case.store()
     await other.queue("work").enqueue(None)
     handle = await claim(other.queue("work"))
-    async with store.begin_tx() as tx:
+    async with store.transaction() as tx:
         await tx.get_job_tx("work", handle.job.id)
         await case.advance(301)
     expect_equal(await handle.ack(), False, "ack after the transaction, after the lapse")

@@ -1,0 +1,73 @@
+"""Faults in what is told to operators."""
+
+from sabotage import Saboteur, core, engine, primitive, result, statement
+from sqlalchemy import union
+
+from alkstore_core import Finding
+from alkstore_core.sql import inspection
+from alkstore_core.sql.tables import DELAYED, PROCESSING, READY, dead_jobs, jobs
+
+
+async def _ever_seen(real, kind):
+    seen = real.notes.setdefault(kind, set())
+    seen |= {*await real.names(kind)}
+    return [*seen]
+
+
+async def _unread_streams(real, kind):
+    names = await real.names(kind)
+    if kind == "queue":
+        return names
+    return [name for name in names if (await real.bounds(name)).count]
+
+
+async def _first_asks(real, kind):
+    first = real.notes.setdefault(kind, real.engine)
+    return await real.names(kind) if kind == "queue" or first is real.engine else []
+
+
+async def _short_names(real, self):
+    return [name.partition(":")[0] for name in await real(self)]
+
+
+SABOTEURS = {
+    "inspection.fresh": Saboteur(
+        engine(
+            "diagnose",
+            lambda real: [Finding(code="empty", severity="info", message="nothing is in it")],
+        )
+    ),
+    "inspection.queues": Saboteur(
+        # Jobs that a claim set aside for the sweep are in no queue.
+        statement(
+            "inspection:QUEUE_NAMES",
+            lambda _: union(
+                *(
+                    inspection._distinct(name, jobs.c.queue, jobs.c.state == state)
+                    for name, state in (
+                        ("ready", READY),
+                        ("delayed", DELAYED),
+                        ("processing", PROCESSING),
+                    )
+                ),
+                inspection._distinct("dead", dead_jobs.c.queue),
+            ),
+        ),
+        stateful=True,
+    ),
+    "inspection.queues_emptied": Saboteur(primitive("names", _ever_seen), stateful=True),
+    "inspection.outboxes": Saboteur(core("store:Store.outboxes", _short_names)),
+    "inspection.streams": Saboteur(
+        primitive("names", _unread_streams),
+        also={"streams.listed": "one of its streams has an offset only"},
+    ),
+    "inspection.schedules": Saboteur(
+        result("list_schedules", lambda found: found[::-1]),
+        also={
+            "scheduler.stored": "it lists several",
+            "scheduler.isolation": "it fires several in the order of their names",
+        },
+        stateful=True,
+    ),
+    "inspection.clients": Saboteur(primitive("names", _first_asks)),
+}
