@@ -111,11 +111,11 @@ def test_skipped(place, workers, mark):
 
 
 @pytest.mark.parametrize("mark", ["xfail", "xfail(strict=True)"])
-def test_expected_failure(place, workers, mark):
+def test_expected_failure(place, mark):
     """A property that was expected to fail, and does, does not hold."""
     place.engine(FAILING)
     place.write("test_contract.py", MARK.format(mark=mark))
-    broken(place, *workers, why="failed: fake.second: ValueError: two is odd")
+    broken(place, why="failed: fake.second: ValueError: two is odd")
 
 
 @pytest.mark.parametrize("mark", ["xfail", "xfail(strict=True)"])
@@ -138,7 +138,7 @@ def test_redefined(place, workers):
     incomplete(place, *workers, why="missing: fake.second: it did not run")
 
 
-def test_redefined_with_marking(place, workers):
+def test_redefined_with_marking(place):
     """A test that even says whose it is leaves no record of the kit's."""
     text = """
     from alkstore_contract.conformance import *
@@ -146,7 +146,7 @@ def test_redefined_with_marking(place, workers):
     test_fake_second.alkstore_property = "fake.second"
     """
     place.write("test_contract.py", text)
-    incomplete(place, *workers, why="missing: fake.second: it left no record")
+    incomplete(place, why="missing: fake.second: it left no record")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_redefined_with_marking(place, workers):
     ],
     ids=["code", "function", "wrapper"],
 )
-def test_emptied(place, workers, how):
+def test_emptied(place, how):
     """A property whose body was replaced is not the kit's, though it passes."""
     place.write(
         "conftest.py",
@@ -172,17 +172,17 @@ def test_emptied(place, workers, how):
         {how}
         """,
     )
-    incomplete(place, *workers, why="missing: fake.first: what ran is not the kit's own")
+    incomplete(place, why="missing: fake.first: what ran is not the kit's own")
 
 
-def test_fewer_cases(place, workers):
+def test_fewer_cases(place):
     """A property that was run with fewer cases is not the kit's."""
     text = """
     from alkstore_contract import manifest
     object.__setattr__(manifest()["fake.second"], "cases", (1, 3))
     """
     place.write("conftest.py", text)
-    incomplete(place, *workers, why="missing: fake.second: what ran is not the kit's own")
+    incomplete(place, why="missing: fake.second: what ran is not the kit's own")
 
 
 def test_ended_in_the_middle(place):
@@ -217,11 +217,11 @@ def around(request):
 """
 
 
-def test_failing_fixture(place, workers):
+def test_failing_fixture(place):
     """A property whose set-up failed did not run."""
     text = FIXTURE.format(before="assert not here, 'no room'", after="pass")
     place.write("test_contract.py", text)
-    incomplete(place, *workers, why="missing: fake.second: its set-up failed")
+    incomplete(place, why="missing: fake.second: its set-up failed")
 
 
 def test_failing_teardown(place, workers):
@@ -271,9 +271,9 @@ def test_removed_by_a_hook(place, workers, how):
     incomplete(place, *workers, why="missing: fake.first", status=status, held=held)
 
 
-def test_collected_only(place, workers):
+def test_collected_only(place):
     """Collecting is not running."""
-    incomplete(place, *workers, "--collect-only", why="exactly one engine", held=0)
+    incomplete(place, "--collect-only", why="exactly one engine", held=0)
 
 
 REWRITE = """
@@ -298,26 +298,26 @@ def test_rewritten_outcome(place, workers):
     assert "properties held: does-not-conform" in said
 
 
-def test_dropped_record(place, workers):
+def test_dropped_record(place):
     """A hook that takes the record away as well leaves nothing that could hold."""
     place.engine(FAILING)
     change = "report.outcome = 'passed'; report.user_properties = report.user_properties[:1]"
     place.write("conftest.py", REWRITE.format(change=change))
-    incomplete(place, *workers, why="missing: fake.second: it left no record", held=0)
+    incomplete(place, why="missing: fake.second: it left no record", held=0)
 
 
-def test_run_again(place, workers):
+def test_run_again(place):
     """A property that held only when it was run again does not hold."""
     change = "if report.when == 'call' and 'first' in report.nodeid: report.outcome = 'rerun'"
     place.write("conftest.py", REWRITE.format(change=change))
-    incomplete(place, *workers, why="missing: fake.first: pytest calls it rerun")
+    incomplete(place, why="missing: fake.first: pytest calls it rerun")
 
 
-def test_failed_by_pytest(place, workers):
+def test_failed_by_pytest(place):
     """What pytest itself calls a failure is one, though the property held."""
     change = "if report.when == 'call' and 'first' in report.nodeid: report.outcome = 'failed'"
     place.write("conftest.py", REWRITE.format(change=change))
-    broken(place, *workers, why="failed: fake.first")
+    broken(place, why="failed: fake.first")
 
 
 def test_not_called(place):
@@ -327,10 +327,10 @@ def test_not_called(place):
     incomplete(place, why="missing: fake.first: it left no record")
 
 
-def test_core_is_not_pinned(place, workers):
+def test_core_is_not_pinned(place):
     """An engine that admits other cores is not certified, though everything held."""
     place.engine(core="alkstore-core")
-    incomplete(place, *workers, why="does not pin the contract", held=4)
+    incomplete(place, why="does not pin the contract", held=4)
 
 
 def test_inert(place):
