@@ -187,6 +187,7 @@ class Place:
             self.write("test_contract.py", "from alkstore_contract.conformance import *")
         return self.command(
             *("pytest", "-p", "no:cacheprovider", "-W", "ignore", "-q"),
+            *("-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:timeout"),
             *("--alkstore-harness", "fake_engine:Engine", *arguments),
             options=options,
             check=check,
