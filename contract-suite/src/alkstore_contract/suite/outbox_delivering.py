@@ -195,14 +195,17 @@ async def run_heartbeat(case: Case) -> None:
     store, other = await case.store(), await case.store()
     number = await store.outbox("letters").enqueue("letter")
 
+    # What is raised in a delivery is the message's error: here it is noted, and judged outside.
+    beats: list[tuple[bool, bool]] = []
+
     async def patient(handle: JobHandle) -> None:
         for _ in range(4):
             await case.advance(50)
-            expect(await handle.heartbeat(60), "a heartbeat within the lease was refused")
-            found = await other.outbox("letters").run_once("other", _succeeds)
-            expect(not found, "the message was delivered a second time")
+            beat = await handle.heartbeat(60)
+            beats.append((beat, await other.outbox("letters").run_once("other", _succeeds)))
 
     expect_equal(await store.outbox("letters").run_once("worker", patient), True, "run_once")
+    expect_equal(beats, [(True, False)] * 4, "heartbeats, and whether others found the message")
     job = await store.outbox("letters").backing.get_job(number)
     expect_equal(job, None, "the message after its delivery")
 
