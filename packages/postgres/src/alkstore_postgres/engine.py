@@ -8,7 +8,6 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
 
 from alkstore_core import DatabaseError
-from alkstore_core.hub import Hub
 from alkstore_core.sql._dialect import NOW
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.op import Mode, Op
@@ -16,16 +15,20 @@ from alkstore_core.sql.store import SqlEngine
 from alkstore_postgres.connections import Connections, own_engine
 from alkstore_postgres.driver import AutoDriver
 from alkstore_postgres.joining import Home
+from alkstore_postgres.outside import connect_like
+from alkstore_postgres.polling import PollingSignals, look
 from alkstore_postgres.rechecks import Rechecks
 from alkstore_postgres.schema import ensure_schema
 from alkstore_postgres.session import MERGES, STEPWISE, PostgresSession
+from alkstore_postgres.signals import PostgresSignals
 from alkstore_postgres.streams import Publishing
 from alkstore_postgres.transactions import Transactions
-from alkstore_postgres.urls import describe
+from alkstore_postgres.urls import connect, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable, Sequence
 
+    import asyncpg
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from alkstore_core.spi import Topic, TxSession
     from alkstore_core.sql.op import Driver
     from alkstore_postgres.opts import PostgresOpts
+    from alkstore_postgres.polling import Seen
 
 NOTIFY_LIMIT: Final = 7999
 """Bytes: the server refuses 8,000."""
@@ -63,7 +67,7 @@ class PostgresEngine(SqlEngine):
         self._opts = opts
         self._describe = describe(target) if isinstance(target, str) else "Postgres database"
         self._compiler = _compiler.for_schema(opts.schema)
-        self.signals: Hub = Hub()
+        self.signals: PostgresSignals | PollingSignals = self._wakes()
         self._connections: Connections
         self._driver: AutoDriver
         self._transactions: Transactions | None = None
@@ -90,7 +94,7 @@ class PostgresEngine(SqlEngine):
 
     async def close(self) -> None:
         """Finish accepted calls, then give up every connection of ours. Idempotent."""
-        self.signals.close()
+        await self.signals.end()
         self._rechecks.close()
         if self._transactions is not None:
             await self._driver.close()
@@ -140,7 +144,7 @@ class PostgresEngine(SqlEngine):
             self._connections,
             self._compiler,
             self.read_clock,
-            stepwise=STEPWISE | {read_now},
+            stepwise=STEPWISE | {look, read_now},
             merges=MERGES,
             **options,
         )
@@ -157,6 +161,37 @@ class PostgresEngine(SqlEngine):
             schema=opts.schema,
             **options,
         )
+
+    def _wakes(self) -> PostgresSignals | PollingSignals:
+        opts = self._opts
+        if opts.poll_interval is not None:
+            return PollingSignals(self._look, opts.poll_interval, self._describe)
+        return PostgresSignals(
+            opts.schema,
+            self._connect_listener,
+            describe=self._describe,
+            connect_timeout=opts.connect_timeout,
+        )
+
+    def _look(self, topics: Sequence[Topic]) -> Awaitable[Seen]:
+        return self._driver.run(Mode.READ, look, topics)
+
+    async def _connect_listener(self) -> asyncpg.Connection:
+        opts = self._opts
+        if opts.listen_url is not None:
+            connection = await connect(opts.listen_url, timeout=opts.connect_timeout)
+            try:
+                await self._home.check_listener(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            return connection
+        if opts.pgbouncer:
+            raise DatabaseError(
+                "LISTEN does not get through a pooler in transaction mode: give listen_url, the "
+                "address behind the pooler, or a poll_interval"
+            )
+        return await connect_like(self._connections.engine)
 
     def _fire(self, topic: Topic, mark: int | None) -> None:
         self.signals.fire(topic, mark)

@@ -75,6 +75,17 @@ class Home(NamedTuple):
                 f"schema {self.schema!r} there"
             )
 
+    async def check_listener(self, connection: asyncpg.Connection) -> None:
+        """Refuse a connection on which our notifications would never be heard.
+
+        Raises:
+            DatabaseError: it leads to another database.
+
+        """
+        row = await connection.fetchrow(_who(self.schema))
+        if row is None or tuple(row) != self.who:
+            raise DatabaseError("listen_url leads to another database than the store's own address")
+
 
 def _who(schema: str) -> str:
     return _WHO.format(_quoted(schema), _quoted(jobs.name))

@@ -85,4 +85,6 @@ class PostgresOpts:
     settings of a session. Give `listen_url` as well, or a `poll_interval`."""
 
     poll_interval: float | None = attrs.field(default=None, validator=_optional_seconds)
-    """Seconds between two looks at the tables instead of LISTEN, for sites without it."""
+    """Seconds between two looks at the tables instead of LISTEN, for sites without it. Queues,
+    streams and schedules wake that much later; `listen` is refused, because a notify leaves
+    nothing in the tables."""
