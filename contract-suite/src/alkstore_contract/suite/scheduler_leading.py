@@ -124,8 +124,8 @@ async def lease_idle(case: Case) -> None:
     runner = Runner(store)
     await case.advance(1)
     await fired(store, 1)
-    await store.schedule("tick", "@every 55s", "work", 1)
-    for _ in range(2):
+    await store.schedule("tick", "@every 95s", "work", 1)
+    for _ in range(4):
         await case.advance(20)
         # Nothing announces a renewal.
         while (await store.locks())[0].expires_at < case.clock.now() + 60:  # noqa: ASYNC110
