@@ -149,7 +149,10 @@ SABOTEURS = {
         stateful=True,
     ),
     "queues.claim.exclusive": Saboteur(
-        primitive("claim", lambda real, queue, worker, n: _share(real, queue, worker, n, 1))
+        primitive("claim", lambda real, queue, worker, n: _share(real, queue, worker, n, 1)),
+        also={
+            "outbox.run.exclusive": "messages are claimed one by one too",
+        },
     ),
     "queues.claim.exclusive_batch": Saboteur(
         primitive("claim", lambda real, queue, worker, n: _share(real, queue, worker, n, 7))

@@ -91,7 +91,10 @@ async def _sweep_everywhere(real, queue, limit):
 SABOTEURS = {
     "queues.enqueue.durable": Saboteur(
         # What looks like a word is held back for a second.
-        inserted(lambda spec, data: evolve(spec, delay=1) if data[0] == b'"payload"' else spec)
+        inserted(lambda spec, data: evolve(spec, delay=1) if data[0] == b'"payload"' else spec),
+        also={
+            "scheduler.fire.ordinary": "its job carries such a word",
+        },
     ),
     "queues.enqueue.defaults": Saboteur(
         # A number where there is none.
@@ -105,7 +108,13 @@ SABOTEURS = {
         },
         stateful=True,
     ),
-    "queues.enqueue.resolved": Saboteur(inserted(_expires_late), stateful=True),
+    "queues.enqueue.resolved": Saboteur(
+        inserted(_expires_late),
+        also={
+            "transactions.enqueue.options": "it gives a delay and an expiry at a low priority",
+        },
+        stateful=True,
+    ),
     "queues.enqueue.run_at": Saboteur(
         # Zero taken for none.
         spec(run_at=lambda run_at: run_at or None),
@@ -125,7 +134,10 @@ SABOTEURS = {
         stateful=True,
     ),
     "queues.enqueue.attempts_clamped": Saboteur(
-        core("policy.options:_attempts", lambda real, n: 1 - n if -10 < n < 0 else real(n)),
+        core(
+            "policy.options:_attempts",
+            lambda real, n: 1 - n if type(n) is int and -10 < n < 0 else real(n),
+        ),
         stateful=True,
     ),
     "queues.enqueue.refused": Saboteur(
@@ -156,6 +168,10 @@ SABOTEURS = {
     ),
     "queues.stamps.tx": Saboteur(
         inserted(lambda spec, _: evolve(spec, visibility_timeout_s=60), where="tx"),
+        also={
+            "scheduler.fire.stamps": "schedules fire in a transaction",
+            "transactions.enqueue.stamps": "it reads the same stamps",
+        },
         stateful=True,
     ),
     "queues.enqueue_many.order": Saboteur(
@@ -170,23 +186,47 @@ SABOTEURS = {
         core(
             "txops:TxOps.enqueue_many_tx",
             lambda real, self, queue, data, opts=None: real(self, queue, data or [None], opts),
-        )
+        ),
+        also={
+            "transactions.batches": "it gives nothing as well",
+        },
     ),
     "queues.enqueue_many.large": Saboteur(
         arguments("insert_jobs", lambda queue, data, spec: (queue, data[:2500], spec))
     ),
     "queues.enqueue_tx.commit": Saboteur(
         primitive("get_job", _own_unseen, where="tx"),
-        also={"queues.get.tx": "one of its jobs is pending"},
+        also={
+            "transactions.own.dead": "it reads jobs inside the transaction",
+            "transactions.own.job": "it reads jobs inside the transaction",
+            "queues.get.tx": "one of its jobs is pending",
+        },
         stateful=True,
     ),
-    "queues.enqueue_tx.rollback": Saboteur(primitive("rollback", _half_undone)),
+    "queues.enqueue_tx.rollback": Saboteur(
+        primitive("rollback", _half_undone),
+        also={
+            "transactions.ends.turns": "three of its jobs are pending at a rollback",
+        },
+    ),
     "queues.ids.fresh": Saboteur(
         primitive("delete_job", _numbers_freed),
-        also={"queues.ids.reopened": "it cancels its last job too"},
+        also={
+            "durability.ids": "it counts on ids as well",
+            "queues.ids.reopened": "it cancels its last job too",
+        },
         stateful=True,
     ),
-    "queues.ids.emptied": Saboteur(primitive("ack", _numbers_freed_when_empty), stateful=True),
-    "queues.ids.reopened": Saboteur(engine("open", _numbers_freed_at_opening)),
+    "queues.ids.emptied": Saboteur(
+        primitive("ack", _numbers_freed_when_empty),
+        also={
+            "durability.ids": "it counts on ids as well",
+        },
+        stateful=True,
+    ),
+    "queues.ids.reopened": Saboteur(
+        engine("open", _numbers_freed_at_opening),
+        also={"durability.ids": "it counts on ids as well"},
+    ),
     "queues.apart": Saboteur(primitive("sweep", _sweep_everywhere), stateful=True),
 }

@@ -98,12 +98,18 @@ SABOTEURS = {
         _stranded(several=False),
         also={"queues.claim.cancelled_at_answer": "it cancels claims of one job too"},
     ),
-    "queues.claim.cancelled_batch": Saboteur(_stranded(several=True)),
+    "queues.claim.cancelled_batch": Saboteur(
+        _stranded(several=True),
+        also={
+            "lifecycle.close.give_backs": "closing waits for what is on its way back",
+        },
+    ),
     "queues.claim.cancelled_at_answer": Saboteur(
         core("runtime:Runtime.spawn", _not_begun),
         also={
             "queues.claim.cancelled": "some of its cancellations come as late",
             "queues.claim.cancelled_batch": "some of its cancellations come as late",
+            "lifecycle.close.give_backs": "closing waits for what is on its way back",
         },
     ),
 }

@@ -70,7 +70,7 @@ def late(call, also):
     return Saboteur(primitive(name, again), also=dict.fromkeys(also, reason), stateful=True)
 
 
-def reclaimed(call, *, same):
+def reclaimed(call, *, same, also=()):
     """The call follows the job to the claim of another worker, or of the same worker."""
 
     def newer(mine, job):
@@ -84,7 +84,8 @@ def reclaimed(call, *, same):
     async def follow(session, job):
         return bool(await _follow(session, call, job.queue, Claim(job.id, job.attempts)))
 
-    return Saboteur(after(call, newer, follow), stateful=True)
+    reason = "it calls after a reclaim by the same worker as well"
+    return Saboteur(after(call, newer, follow), also=dict.fromkeys(also, reason), stateful=True)
 
 
 def over(call):
@@ -138,5 +139,7 @@ SABOTEURS = {
 }
 for _call in PRIMITIVES:
     SABOTEURS[f"queues.{_call}.reclaimed"] = reclaimed(_call, same=False)
-    SABOTEURS[f"queues.{_call}.reclaimed_same"] = reclaimed(_call, same=True)
+    SABOTEURS[f"queues.{_call}.reclaimed_same"] = reclaimed(
+        _call, same=True, also=["time.clients"] if _call == "ack" else []
+    )
     SABOTEURS[f"queues.{_call}.over"] = over(_call)

@@ -12,7 +12,7 @@ from alkstore_core.sql.tables import jobs
 
 
 async def _acked_into_dead(real, queue, claims):
-    if len(claims) != 1:
+    if len(claims) != 1 or queue.startswith("__alkstore_"):
         return await real.ack(queue, claims)
     return int(await real.bury(queue, claims[0], "done"))
 
@@ -96,12 +96,22 @@ SABOTEURS = {
         # A job that is done lies among the dead ones.
         primitive("ack", _acked_into_dead),
         also={
+            "cancellation.ack": "what was acked is gone",
+            "concurrency.conservation": "it counts the dead jobs",
+            "concurrency.everything": "it counts the dead jobs",
             "queues.ids.emptied": "no queue is empty after an ack",
             "queues.ack_batch.strangers": "it counts the dead jobs",
         },
         stateful=True,
     ),
-    "queues.ack.own": Saboteur(primitive("ack", _cumulative), stateful=True),
+    "queues.ack.own": Saboteur(
+        primitive("ack", _cumulative),
+        also={
+            "concurrency.clients": "its workers ack in no order",
+            "concurrency.tasks": "its workers ack in no order",
+        },
+        stateful=True,
+    ),
     "queues.ack.race": Saboteur(primitive("ack", _chased)),
     "queues.heartbeat.extends": Saboteur(
         arguments("extend", lambda queue, claims, s: (queue, claims, 500 if s == 1000 else s))
@@ -144,7 +154,7 @@ SABOTEURS = {
         core(
             "jobs:JobHandle.retry",
             lambda real, self, err=None, delay=None: real(
-                self, err, None if type(delay) is int and delay < 0 else delay
+                self, err, None if type(delay) is int and -(2**63) <= delay < 0 else delay
             ),
         ),
         stateful=True,

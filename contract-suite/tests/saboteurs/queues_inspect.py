@@ -65,6 +65,7 @@ SABOTEURS = {
             ),
         ),
         also={
+            "transactions.own.dead": "it looks at such a job",
             "queues.jobs.states": "it compares a list with single reads",
             "queues.cancel.own": "it looks at such a job",
         },
@@ -79,6 +80,9 @@ SABOTEURS = {
                 ),
             ),
         ),
+        also={
+            "transactions.own.job": "it asks another queue as well",
+        },
         stateful=True,
     ),
     "queues.get.tx": Saboteur(

@@ -61,6 +61,7 @@ SABOTEURS = {
     "queues.sweep.passed_over": Saboteur(
         sweeping(DELAYED, PROCESSING, READY),
         also={
+            "outbox.backing.sweep": "a claim has set its message aside",
             "queues.claim.expired_stays": "a claim has set its jobs aside",
             "queues.retry.expiry": "a claim has set its job aside",
             "numbers.past_expiry": "a claim has set its job aside",

@@ -35,6 +35,12 @@ async def _woken_in_vain(real):
     real.engine.auto._fire(Topic("queue", "work"), None)
 
 
+async def _too_soon(real, queue, payloads, spec, **wake):
+    ids = await real.insert_jobs(queue, payloads, spec, **wake)
+    real.engine.auto._fire(Topic("queue", queue), None)
+    return ids
+
+
 def _everybody(real, queue, payloads, spec, *, wake=()):
     return real.insert_jobs(queue, payloads, spec, wake=(*wake, Topic("queue", "work")))
 
@@ -49,7 +55,10 @@ SABOTEURS = {
         silent("insert_jobs", lambda args, _: len(args[1]) != 2, where="auto")
     ),
     "queues.wakes.commit": Saboteur(
-        silent("insert_jobs", lambda args, _: args[0] != "work", where="tx"), stateful=True
+        # As soon as the job is in the transaction.
+        primitive("insert_jobs", _too_soon, where="tx"),
+        also={"queues.wakes.rollback": "the wake came before the rollback"},
+        stateful=True,
     ),
     "queues.wakes.rollback": Saboteur(primitive("rollback", _woken_in_vain), stateful=True),
     "queues.wakes.others": Saboteur(primitive("insert_jobs", _everybody), stateful=True),
@@ -74,5 +83,5 @@ SABOTEURS = {
         due(lambda wait, jobs: wait >= -10),
         also={"queues.nothing_alone": "it waits for a job that is long due"},
     ),
-    "queues.wakes.worker": Saboteur(primitive("insert_jobs", _tired)),
+    "queues.wakes.worker": Saboteur(primitive("insert_jobs", _tired, where="auto")),
 }
