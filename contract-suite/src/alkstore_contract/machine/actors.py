@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Work = Callable[[], Awaitable[Any]]
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 10.0
 """How long a call may take, in real time, before it counts as hanging."""
 
 TURNS = 5

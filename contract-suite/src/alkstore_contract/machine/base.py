@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 
     from alkstore_contract.harness import Facts, Harness
-    from alkstore_contract.model.database import Topic
+    from alkstore_contract.model.jobs import Job
     from alkstore_core import Store
 
 T = TypeVar("T")
@@ -336,8 +336,11 @@ class Machine(RuleBasedStateMachine):
     def time_passed(self, before: int) -> None:
         """Called after time has passed."""
 
-    def committed(self, topic: Topic) -> None:
-        """Called after a commit that wakes."""
+    def notified(self, channel: str) -> None:
+        """Called after a commit that notifies a channel."""
+
+    def work_came(self, jobs: list[Job], by: Client | None) -> None:
+        """Called after a commit, through a store, that makes jobs pending."""
 
     @step(when=lambda m: len(m.lines) >= m.reopened + 15, number=st.integers(0, CLIENTS))
     def reopen(self, number: int) -> None:

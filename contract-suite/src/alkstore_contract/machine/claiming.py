@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from alkstore_contract.model.queues import Fence
 
 HANDLES = 8
+STALE = 6
+"""Of eight numbers, the first six mean a handle whose claim is live, if there is one."""
 
 errors = st.sampled_from([None, "boom", "NUL \0 in it"])
 
@@ -49,6 +51,7 @@ class Claiming(Enqueuing):
     def __init__(self) -> None:
         self.held: dict[int, Held] = {}
         self.tried = False
+        self.worked_off = 0
         super().__init__()
 
     @step(
@@ -56,13 +59,14 @@ class Claiming(Enqueuing):
         when=lambda m: m.model.queues.used,
         actor=who,
         client=where,
-        name=sources.names,
+        aim=aims,
         worker=sources.workers,
         n=st.sampled_from([1, 1, 1, 2, 3, 100, 0, -1]),
     )
-    def claim(self, actor: int, client: int, name: int, worker: int, n: int) -> None:
-        """Jobs are claimed."""
-        at, queue, as_worker = self.clients[client], sources.NAMES[name], sources.WORKERS[worker]
+    def claim(self, actor: int, client: int, aim: int | None, worker: int, n: int) -> None:
+        """Jobs are claimed, mostly where there are some."""
+        queue = sources.NAMES[self.where_claimable() if aim is None else aim]
+        at, as_worker = self.clients[client], sources.WORKERS[worker]
         source = sources.source(at.store, queue)
 
         self.tried = True
@@ -90,6 +94,11 @@ class Claiming(Enqueuing):
                 writes=n > 0,
             )
         )
+
+    def where_claimable(self) -> int:
+        """The number of a queue with a claimable job, if there is one."""
+        found = {j.queue for j in self.model.queues.live.values() if j.claimable(self.now)}
+        return next((n for n, name in enumerate(sources.NAMES) if name in found), 0)
 
     def claimed(self, at: Client, queue: str, worker: str, n: int, handles: list[Any]) -> None:
         """The right jobs were handed out, in the right order."""
@@ -125,6 +134,19 @@ class Claiming(Enqueuing):
         source = sources.source(self.clients[0].store, queue)
         return self.look(lambda: source.get_job(id_), f"get_job({id_})")
 
+    def _handle(self, number: int) -> Held | None:
+        """A handle, mostly one that is still good for something."""
+        good = {
+            key: held
+            for key, held in self.held.items()
+            if not held.settled and not held.client.closed and self._is_live(held)
+        }
+        return self.pick(good if good and number < STALE else self.held, number)
+
+    def _is_live(self, held: Held) -> bool:
+        job = self.model.queues.live.get(held.fence[0])
+        return job is not None and job.attempts == held.fence[1] and job.held(self.now)
+
     # -- handles --------------------------------------------------------------------------
 
     @step(2, when=_tried, actor=who, number=which)
@@ -145,7 +167,7 @@ class Claiming(Enqueuing):
         def model(held: Held) -> bool:
             released = self.model.queues.release(self.now, held.fence)
             if released:
-                self.committed(("queue", held.queue))
+                self.work_came([self.model.queues.live[held.fence[0]]], held.client)
             return released
 
         self._settle(actor, number, "release()", lambda handle: handle.release(), model)
@@ -176,10 +198,12 @@ class Claiming(Enqueuing):
             number,
             f"retry({error!r}, {delay})",
             lambda handle: handle.retry(error, delay),
-            lambda held: self.retried(held.queue, held.fence, _stored(error), delay),
+            lambda held: self.retried(held.client, held.queue, held.fence, _stored(error), delay),
         )
 
-    def retried(self, queue: str, fence: Fence, error: str | None, delay: int | None) -> bool:
+    def retried(
+        self, at: Client, queue: str, fence: Fence, error: str | None, delay: int | None
+    ) -> bool:
         """Whether a retry had to succeed; without a delay the engine has chosen one."""
         job = self.model.queues.live.get(fence[0])
         wait = 0 if delay is None else delay
@@ -193,16 +217,15 @@ class Claiming(Enqueuing):
                         f"job {job.id}, wait after attempt {fence[1]} with a backoff of "
                         f"{job.stamps.backoff} s: expected {shortest} to {longest} s, got {wait} s"
                     )
-        exhausted = job is None or job.exhausted
         moved = self.model.queues.retry(self.now, fence, error, wait)
-        if moved and not exhausted:
-            self.committed(("queue", queue))
+        if moved and fence[0] in self.model.queues.live:
+            self.work_came([self.model.queues.live[fence[0]]], at)
         return moved
 
     @step(2, when=_tried, actor=who, number=which, extend=st.sampled_from([1, 10, 60, 2**63 - 1]))
     def heartbeat(self, actor: int, number: int, extend: int) -> None:
         """A claim is extended."""
-        held = self.pick(self.held, number)
+        held = self._handle(number)
         if held is None or self._idle(held):
             return
         self._use(
@@ -221,7 +244,7 @@ class Claiming(Enqueuing):
         work: Callable[[Any], Awaitable[bool]],
         model: Callable[[Held], bool],
     ) -> None:
-        held = self.pick(self.held, number)
+        held = self._handle(number)
         if held is None or self._idle(held):
             return
 
@@ -258,6 +281,22 @@ class Claiming(Enqueuing):
         if closed and self.holder() is not None:
             return
         self.do(Call(actor, held.client, what, lambda: work(handle), judge))
+
+    @step(when=lambda m: len(m.lines) >= m.worked_off + 50, actor=who, client=where)
+    def work_off(self, actor: int, client: int) -> None:
+        """Everything is done, dead, cancelled and purged: no job is left."""
+        if self.open or self.waiting:
+            return
+        self.worked_off = len(self.lines)
+        for number, queue in enumerate(sources.NAMES):
+            self.purge(actor, client, number, None)
+            for job in self.model.queues.jobs(queue):
+                if not job.claimable(self.now) or job.exhausted:
+                    self.cancel_job(actor, client, queue, job.id)
+            while left := self.model.queues.jobs(queue):
+                self.claim(actor, client, number, 0, min(len(left), 3))
+                for _ in left[:3]:
+                    self.ack(actor, 0)
 
     # -- batches --------------------------------------------------------------------------
 
@@ -327,7 +366,8 @@ class Claiming(Enqueuing):
                 queue, picked, lambda held: self.model.queues.release(self.now, held.fence)
             )
             if count:
-                self.committed(("queue", queue))
+                live = self.model.queues.live
+                self.work_came([live[h.fence[0]] for h in picked if h.fence[0] in live], at)
             return count
 
         self._batch(
@@ -340,7 +380,7 @@ class Claiming(Enqueuing):
 
     def _picked(self, numbers: list[int]) -> list[Held]:
         """Handles of one open store."""
-        found = [self.pick(self.held, number) for number in numbers]
+        found = [self._handle(number) for number in numbers]
         usable = [held for held in found if held is not None and not held.client.closed]
         return [held for held in usable if held.client is usable[0].client]
 

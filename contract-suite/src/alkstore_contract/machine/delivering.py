@@ -15,6 +15,7 @@ from alkstore_contract.machine.compare import OUTBOX_PREFIX, expected
 
 if TYPE_CHECKING:
     from alkstore_contract.machine.actors import Answer
+    from alkstore_contract.machine.base import Client
 
 ENDINGS = ("succeed", "succeed", "raise", "fail itself", "retry itself", "release", "be cancelled")
 
@@ -56,7 +57,7 @@ class Delivering(Claiming):
             fence = (delivered[0].job.id, delivered[0].job.attempts)
             if beats:
                 self.model.queues.heartbeat(self.now, fence, 100)
-            self._after(queue, fence, ending)
+            self._after(at, queue, fence, ending)
             # Its claim is over or is nobody's; the handle is not used again.
             self.held.popitem()
             return f"message {fence[0]}"
@@ -64,26 +65,26 @@ class Delivering(Claiming):
         text = f"{queue!r} run_once({as_worker!r}, which is to {ending}{', beating' * beats})"
         self.do(Call(actor, at, text, lambda: outbox.run_once(as_worker, delivery), judge))
 
-    def _after(self, queue: str, fence: tuple[int, int], ending: str) -> None:
+    def _after(self, at: Client, queue: str, fence: tuple[int, int], ending: str) -> None:
         model, now = self.model.queues, self.now
         if ending == "succeed":
             model.ack(now, fence)
         elif ending == "raise":
-            self._raised(queue, fence)
+            self._raised(at, queue, fence)
         elif ending == "fail itself":
             model.fail(now, fence, "by itself")
         elif ending == "retry itself":
-            self.retried(queue, fence, "by itself", 7)
+            self.retried(at, queue, fence, "by itself", 7)
         elif ending == "release":
             model.release(now, fence)
-            self.committed(("queue", queue))
+            self.work_came([model.live[fence[0]]], at)
 
-    def _raised(self, queue: str, fence: tuple[int, int]) -> None:
+    def _raised(self, at: Client, queue: str, fence: tuple[int, int]) -> None:
         seen = self.read_job(queue, fence[0])
         # How an exception reads is not laid down, but what it said has to be there.
         if seen is None or seen.last_error is None or "boom" not in seen.last_error:
             raise UnmetError(f"job {fence[0]}, whose delivery raised 'boom': got {seen}")
-        self.retried(queue, fence, seen.last_error, None)
+        self.retried(at, queue, fence, seen.last_error, None)
 
 
 async def _end(handle: Any, ending: str) -> None:

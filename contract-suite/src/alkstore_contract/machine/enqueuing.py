@@ -87,7 +87,7 @@ class Enqueuing(Machine):
             jobs = self.new_jobs(self.model, ids, queue, payloads, given, stamps)
             for job in jobs:
                 self.model.queues.enqueue(job)
-            self.committed(("queue", queue))
+            self.work_came(jobs, at)
             return f"{answer.value}"
 
         words = f"{payloads!r}" if many else f"{payloads[0]!r}"
@@ -217,10 +217,14 @@ class Enqueuing(Machine):
     def cancel(self, actor: int, client: int, aim: int | None, number: int) -> None:
         """A job is cancelled, perhaps in a queue that is not its own."""
         id_ = self.some_id(number)
+        self.cancel_job(actor, client, self.queue_of(id_, aim), id_)
+
+    def cancel_job(self, actor: int, client: int, queue: str, id_: int) -> None:
+        """A job is cancelled."""
         self._simple(
             actor,
             client,
-            self.queue_of(id_, aim),
+            queue,
             f"cancel({id_})",
             lambda source: source.cancel(id_),
             lambda queue: self.model.queues.cancel(queue, id_),
@@ -286,7 +290,7 @@ class Enqueuing(Machine):
                 return "nothing"
             new = sources.check_id(given, self.model.queues.used)
             self.model.queues.redrive(self.now, queue, id_, new)
-            self.committed(("queue", queue))
+            self.work_came([self.model.queues.live[new]], at)
             return f"{new}"
 
         self.do(Call(actor, at, f"{queue!r} redrive({id_})", lambda: source.redrive(id_), judge))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LOCKS = ("door", "gate")
 OWNERS = ("kim", "lee")
 HANDLES = 6
+STALE = 6
+"""Of eight numbers, the first six mean a handle whose lease is live, if there is one."""
 
 ttls = st.sampled_from([1, 10, 60, 2**63 - 1])
 
@@ -104,7 +106,8 @@ class Locking(Machine):
         work: Callable[[Any], Awaitable[bool]],
         model: Callable[[Locked], bool],
     ) -> None:
-        lock = self.pick(self.locked, number)
+        good = {key: lock for key, lock in self.locked.items() if self._leased(lock)}
+        lock = self.pick(good if good and number < STALE else self.locked, number)
         if lock is None or (lock.client.closed and self.holder() is not None):
             return
         handle, closed = lock.handle, lock.client.closed
@@ -117,6 +120,10 @@ class Locking(Machine):
 
         what = f"lock {lock.name!r} token {lock.token}, {text}"
         self.do(Call(actor, lock.client, what, lambda: work(handle), judge))
+
+    def _leased(self, lock: Locked) -> bool:
+        lease = self.model.locks.holder(self.now, lock.name)
+        return lease is not None and lease.token == lock.token and not lock.client.closed
 
     @step(when=_tried, client=where)
     def look_at_locks(self, client: int) -> None:

@@ -214,13 +214,15 @@ class Scheduling(Enqueuing):
         seen = self.look(lambda: source.jobs(limit=100_000), "jobs()")
         new = [job for job in seen if job.id not in known]
         expected(len(new), len(jobs), f"{queue!r}, how many jobs were enqueued by schedules")
+        adopted = []
         for one in new:
             job = next((job for job in jobs if _like(one, job)), jobs[0])
             jobs.remove(job)
             job = evolve(job, id=sources.check_id(one.id, self.model.queues.used))
             same_job(one, job, "enqueued by a schedule, ")
             self.model.queues.enqueue(job)
-        self.committed(("queue", queue))
+            adopted.append(job)
+        self.work_came(adopted, None)
 
     def _lose(self, task: asyncio.Task[Answer]) -> None:
         """Time jumps beyond the lease: the runner fires nothing any more, and says so."""

@@ -118,7 +118,6 @@ class Streaming(Machine):
     ) -> None:
         for event in self.new_events(self.model, stream, offsets, entries):
             self.model.streams.publish(event)
-        self.committed(("stream", stream))
 
     def new_events(
         self, model: Database, stream: str, offsets: Any, entries: Sequence[tuple[Any, Any, Any]]

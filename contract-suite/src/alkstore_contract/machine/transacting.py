@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from alkstore_contract.machine.actors import Answer
+    from alkstore_contract.machine.base import Client
     from alkstore_contract.model import Database
 
 CHANNELS = ("bell", "horn")
@@ -263,6 +264,13 @@ class Transacting(Enqueuing, Streaming):
 
     # -- ends -----------------------------------------------------------------------------
 
+    def _take_over(self, wants: Transaction, by: Client) -> None:
+        wants.commit(self.model)
+        for channel in dict.fromkeys(wants.channels):
+            self.notified(channel)
+        if wants.jobs:
+            self.work_came(wants.jobs, by)
+
     @step(2, when=_some_open, number=which)
     def commit(self, number: int) -> None:
         """A transaction is committed: everything in it is there now, for everybody."""
@@ -274,9 +282,7 @@ class Transacting(Enqueuing, Streaming):
         def judge(answer: Answer) -> str:
             expected(value_of(answer), None)
             self.ended(tx)
-            tx.wants.commit(self.model)
-            for topic in dict.fromkeys(tx.wants.topics):
-                self.committed(topic)
+            self._take_over(tx.wants, tx.client)
             return "committed"
 
         self._by_holder(tx, f"{tx.name}: commit()", handle.commit, judge)
@@ -302,7 +308,8 @@ class Transacting(Enqueuing, Streaming):
     def drop(self, number: int) -> None:
         """The last reference to a transaction is lost, which rolls it back."""
         tx = self.pick(self.open, number)
-        if tx is None:
+        if tx is None or (tx.wants.published and not self.facts.single_writer):
+            # Where nobody waits for it, nothing tells when readers may go past its offsets.
             return
         self.say(f"{tx.name} is dropped")
         lost = weakref.ref(tx.handle)
@@ -382,12 +389,12 @@ class Transacting(Enqueuing, Streaming):
             return answers
 
         def judge(answer: Answer) -> str:
-            return self._ended_as(ending, calls, answer)
+            return self._ended_as(at, ending, calls, answer)
 
         text = f"with_tx({', '.join(call.text for call in calls)}; {ending})"
         self.do(Call(actor, at, text, lambda: at.store.with_tx(body), judge))
 
-    def _ended_as(self, ending: str, calls: list[Inside], answer: Answer) -> str:
+    def _ended_as(self, at: Client, ending: str, calls: list[Inside], answer: Answer) -> str:
         if ending == "raise":
             raised(answer, _BodyError)
             answers = answer.error.args[0] if answer.error is not None else []
@@ -397,9 +404,7 @@ class Transacting(Enqueuing, Streaming):
         for call, value in zip(calls, answers, strict=True):
             call.judge(wants, type(answer)(value))
         if ending in {"return", "commit"}:
-            wants.commit(self.model)
-            for topic in dict.fromkeys(wants.topics):
-                self.committed(topic)
+            self._take_over(wants, at)
             return f"{answers}, committed"
         return f"{answers}, rolled back"
 

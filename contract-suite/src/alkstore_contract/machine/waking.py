@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from attrs import define, field
 from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
@@ -19,9 +19,9 @@ from alkstore_contract.model.wakes import Listener, Subscriber
 from alkstore_core import PayloadTooLarge
 
 if TYPE_CHECKING:
-    from alkstore_contract.model.database import Topic
+    from alkstore_contract.model.jobs import Job
 
-RECEIVERS = 4
+RECEIVERS = 6
 
 
 def _some(machine: Waking) -> bool:
@@ -38,6 +38,11 @@ class Receiving:
     channel: str
     ended: bool
     expects: Listener | Subscriber
+    eager: bool = False
+    """Whether it is read after each commit, so that no wake stands in for another."""
+
+    knows: set[int] = field(factory=set)
+    """The jobs whose time its store was told of, so that it wakes as soon as they come due."""
 
 
 class Waking(Streaming):
@@ -64,7 +69,7 @@ class Waking(Streaming):
             if refused:
                 return raised(answer, PayloadTooLarge)
             expected(value_of(answer), None)
-            self.committed(("channel", name))
+            self.notified(name)
             return "done"
 
         text = f"notify({name!r}{', a large payload' * large})"
@@ -73,33 +78,33 @@ class Waking(Streaming):
 
     # -- attaching ------------------------------------------------------------------------
 
-    @step(client=where, channel=st.integers(0, 1))
-    def listen(self, client: int, channel: int) -> None:
+    @step(client=where, channel=st.integers(0, 1), eager=st.booleans())
+    def listen(self, client: int, channel: int, *, eager: bool) -> None:
         """A receiver is attached to a channel."""
         at, name = self.clients[client], CHANNELS[channel]
-        self._attach(at, f"listen({name!r})", name, at.store.listen, name, ("channel", name))
+        listener = Listener(name, None)
+        self._attach(at, f"listen({name!r})", name, lambda: at.store.listen(name), listener, eager)
 
-    @step(client=where, name=sources.names)
-    def wakes(self, client: int, name: int) -> None:
+    @step(2, client=where, name=sources.names, eager=st.sampled_from([True, True, True, False]))
+    def wakes(self, client: int, name: int, *, eager: bool) -> None:
         """A receiver is attached to a queue."""
         at, queue = self.clients[client], sources.NAMES[name]
         source = sources.source(at.store, queue)
-        self._attach(
-            at, f"{queue!r} wakes()", source.name, lambda _: source.wakes(), None, ("queue", queue)
-        )
+        listener = Listener(None, queue)
+        # A queue with a past may have something due, or a wake of its past that comes late.
+        listener.possible = queue in self.touched
+        self._attach(at, f"{queue!r} wakes()", source.name, source.wakes, listener, eager)
 
     def _attach(
-        self, at: Client, text: str, channel: str, attach: Any, argument: Any, topic: Topic
+        self, at: Client, text: str, channel: str, attach: Any, listener: Listener, eager: bool
     ) -> None:
         async def attached() -> Any:
-            return await attach(argument)
+            return await attach()
 
-        self.say(f"store {at.number}: {text}")
+        self.say(f"store {at.number}: {text}{', to be read after each commit' * eager}")
         receiver = self.look(attached, text)
-        listener = Listener(topic)
-        # A queue with a past may have something due, or a wake of its past that comes late.
-        listener.possible = topic[0] == "queue" and topic[1] in self.touched
-        self._keep(Receiving(at, receiver, text, channel, False, listener))
+        knows = {job.id for job in self.model.queues.live.values()}
+        self._keep(Receiving(at, receiver, text, channel, False, listener, eager, knows))
 
     @step(client=where, stream=streams, consumer=consumers)
     def subscribe(self, client: int, stream: int, consumer: int) -> None:
@@ -121,22 +126,50 @@ class Waking(Streaming):
 
     # -- what happens ---------------------------------------------------------------------
 
-    def committed(self, topic: Topic) -> None:
-        """Something was committed."""
-        if topic[0] == "queue":
-            self.touched.add(topic[1])
-        for receiving in self.receivers.values():
-            if isinstance(receiving.expects, Listener):
-                receiving.expects.committed(topic)
+    def notified(self, channel: str) -> None:
+        """A channel was notified."""
+        for number, receiving, listener in self._listeners():
+            if listener.channel == channel:
+                listener.notified()
+                self._read_eagerly(number, receiving, listener)
+
+    def work_came(self, jobs: list[Job], by: Client | None) -> None:
+        """Jobs have become pending."""
+        for queue in {job.queue for job in jobs}:
+            self.touched.add(queue)
+            mine = [job for job in jobs if job.queue == queue]
+            for number, receiving, listener in self._listeners():
+                if listener.queue == queue:
+                    listener.told_of(self.now, mine)
+                    if receiving.client is by:
+                        receiving.knows |= {job.id for job in mine}
+                    self._read_eagerly(number, receiving, listener)
 
     def time_passed(self, before: int) -> None:
         """Delayed jobs have come due."""
         super().time_passed(before)
-        for receiving in self.receivers.values():
-            listener = receiving.expects
-            if isinstance(listener, Listener) and listener.topic[0] == "queue":
-                jobs = self.model.queues.jobs(listener.topic[1])
-                listener.came_due |= {j.id for j in jobs if before < j.run_at <= self.now}
+        came_due = [j for j in self.model.queues.live.values() if before < j.run_at <= self.now]
+        for number, receiving, listener in self._listeners():
+            mine = [job for job in came_due if job.queue == listener.queue]
+            if mine:
+                listener.told_of(self.now, [job for job in mine if job.id in receiving.knows])
+                self._read_eagerly(number, receiving, listener)
+
+    def _listeners(self) -> list[tuple[int, Receiving, Listener]]:
+        return [
+            (number, receiving, receiving.expects)
+            for number, receiving in self.receivers.items()
+            if isinstance(receiving.expects, Listener)
+        ]
+
+    def _read_eagerly(self, number: int, receiving: Receiving, listener: Listener) -> None:
+        if self.waiting is not None:
+            # What waited for this commit may be done by now, and one wake tells of both.
+            return
+        usable = receiving.eager and not receiving.ended and not receiving.client.closed
+        if usable and listener.owed(self.now, self.model.queues.live):
+            self._wake(receiving, listener)
+            self.add(f"(a wake of receiver {number})")
 
     # -- receiving ------------------------------------------------------------------------
 
@@ -156,7 +189,7 @@ class Waking(Streaming):
             self.add(self._event(receiving, receiving.expects))
 
     def _wake(self, receiving: Receiving, listener: Listener) -> str:
-        owed = listener.owed or self._due(listener)
+        owed = listener.owed(self.now, self.model.queues.live)
         wake = self.run(self._receive(receiving.receiver, wait=owed))
         if wake is None:
             return "nothing yet"
@@ -165,13 +198,6 @@ class Waking(Streaming):
         expected(value_of(wake).channel, receiving.channel, "the wake's channel")
         listener.woke()
         return "a wake"
-
-    def _due(self, listener: Listener) -> bool:
-        """Whether a job that was delayed when it was committed has come due since."""
-        return any(
-            job is not None and job.due(self.now) and not job.expired(self.now)
-            for job in map(self.model.queues.live.get, listener.came_due)
-        )
 
     def _event(self, receiving: Receiving, subscriber: Subscriber) -> str:
         stream, position = subscriber.stream, subscriber.position
@@ -225,7 +251,7 @@ class Waking(Streaming):
         text = f"{receiving.text}, save_offset()"
         self.do(Call(actor, receiving.client, text, receiver.save_offset, judge))
 
-    @step(when=_some, number=which)
+    @step(when=lambda m: len(m.receivers) > RECEIVERS // 2, number=which)
     def close_receiver(self, number: int) -> None:
         """A receiver is closed."""
         receiving = self.pick(self.receivers, number)

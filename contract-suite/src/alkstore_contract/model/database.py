@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from alkstore_contract.model.jobs import Job
     from alkstore_contract.model.streams import Event
 
-Topic = tuple[str, str]
-"""What receivers wait for: `("channel", name)`, `("queue", name)` or `("stream", name)`."""
-
 
 class Database:
     """Everything that is committed."""
@@ -41,8 +38,9 @@ class Transaction:
 
     def __init__(self) -> None:
         self._changes: list[Callable[[Database], None]] = []
-        self.topics: list[Topic] = []
-        """Whom its commit wakes."""
+        self.jobs: list[Job] = []
+        self.channels: list[str] = []
+        """What its commit wakes for: jobs, and channels that it notifies."""
 
         self.published: dict[str, list[int]] = {}
         """The offsets that it was given, by stream."""
@@ -53,13 +51,12 @@ class Transaction:
     def enqueue(self, job: Job) -> None:
         """The job comes with the commit."""
         self._changes.append(lambda database: database.queues.enqueue(job))
-        self.topics.append(("queue", job.queue))
+        self.jobs.append(job)
 
     def publish(self, event: Event) -> None:
         """The event comes with the commit."""
         self._changes.append(lambda database: database.streams.publish(event))
         self.published.setdefault(event.stream, []).append(event.offset)
-        self.topics.append(("stream", event.stream))
 
     def save(self, stream: str, consumer: str, offset: int) -> None:
         """The offset is saved with the commit."""
@@ -68,7 +65,7 @@ class Transaction:
 
     def notify(self, channel: str) -> None:
         """The signal goes out with the commit."""
-        self.topics.append(("channel", channel))
+        self.channels.append(channel)
 
     def seen(self, database: Database) -> Database:
         """What its own reads see: a copy of what is committed, with its changes."""

@@ -5,32 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from alkstore_contract.model.database import Topic
+    from collections.abc import Iterable
+
+    from alkstore_contract.model.jobs import Job
 
 
 class Listener:
     """What a receiver of wakes may expect. Wakes carry nothing and may be merged or repeated."""
 
-    def __init__(self, topic: Topic) -> None:
-        self.topic = topic
-        self.owed = False
-        """A commit has not been followed by a wake yet."""
-
+    def __init__(self, channel: str | None, queue: str | None) -> None:
+        self.channel = channel
+        self.queue = queue
         self.possible = False
         """There was something to wake it since it was attached; before that, it stays silent."""
 
-        self.came_due: set[int] = set()
-        """Jobs of the queue whose time has come since the latest wake."""
+        self._notified = False
+        self._work: set[int] = set()
 
-    def committed(self, topic: Topic) -> None:
-        """Something was committed."""
-        if topic == self.topic:
-            self.owed = self.possible = True
+    def notified(self) -> None:
+        """Its channel was notified."""
+        self._notified = self.possible = True
+
+    def told_of(self, now: int, jobs: Iterable[Job]) -> None:
+        """Jobs were committed to its queue, or came due there: it wakes for those to be had."""
+        self._work |= {job.id for job in jobs if job.claimable(now)}
+        self.possible = True
+
+    def owed(self, now: int, live: dict[int, Job]) -> bool:
+        """Whether a wake has to come: notified, or a job is still to be had."""
+        jobs = [live[id_] for id_ in self._work if id_ in live]
+        return self._notified or any(job.claimable(now) for job in jobs)
 
     def woke(self) -> None:
-        """It was given a wake: one settles all commits before it."""
-        self.owed = False
-        self.came_due.clear()
+        """It was given a wake: one settles everything before it."""
+        self._notified = False
+        self._work.clear()
 
 
 class Subscriber:
