@@ -1,12 +1,21 @@
 """Databases, servers and proxies for the tests of the Postgres engine."""
 
+import asyncio
 import contextlib
 import os
+import sys
+from pathlib import Path
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from proxy import Proxy
 from server import GIVEN_SERVER, Cluster, Databases
+
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.signals import PostgresSignals
+
+PROCS = Path(__file__).parent / "procs"
 
 
 @pytest.fixture(scope="session")
@@ -61,3 +70,56 @@ async def proxy_to():
             return await stack.enter_async_context(Proxy(url))
 
         yield start
+
+
+@pytest_asyncio.fixture
+async def sql(postgres_url):
+    """A plain connection to the test's database."""
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture
+async def store(postgres_url):
+    """An open store on the test's database."""
+    async with PostgresStore(postgres_url) as store:
+        yield store
+
+
+@pytest_asyncio.fixture
+async def signals_on():
+    """Make `Signals` that listen where a URL leads; `bounds` are the listener's."""
+    made = []
+
+    def make(url, schema="alkstore", **bounds) -> PostgresSignals:
+        signals = PostgresSignals(
+            schema, lambda: asyncpg.connect(url), describe="test database", **bounds
+        )
+        made.append(signals)
+        return signals
+
+    yield make
+    for signals in made:
+        await signals.end()
+
+
+@pytest_asyncio.fixture
+async def spawn():
+    """Start a script of `procs/` and wait for its first line; none outlives the test."""
+    children = []
+
+    async def start(script, *arguments) -> asyncio.subprocess.Process:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, PROCS / script, *arguments, stdout=asyncio.subprocess.PIPE
+        )
+        children.append(child)
+        async with asyncio.timeout(60):
+            assert await child.stdout.readline(), f"{script} ended before it said anything"
+        return child
+
+    yield start
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()

@@ -96,6 +96,17 @@ class Lease:
         info: dict[str, Any] = self._fairy.info
         return info
 
+    async def end_their_transaction(self) -> None:
+        """Leave the one that the application began on "connect", and what it did there in force.
+
+        A statement of ours would be a part of it: acknowledged, and never committed.
+        """
+        if self.raw.is_in_transaction():
+            await greenlet_spawn(self._fairy.commit)
+        if self.raw.is_in_transaction():
+            # Begun past SQLAlchemy by whoever had the connection before.
+            await self.raw.execute("ROLLBACK", timeout=GRACE)
+
     async def give_back(self) -> None:
         """Let others use it, unless something is left open on it."""
         if self.raw.is_closed() or self.raw.is_in_transaction():
@@ -140,14 +151,16 @@ class Connections:
             lease = await self._take()
         if self._bare:
             lease.bare = True
-        elif not self._opts.pgbouncer:
-            try:
+            return lease
+        try:
+            await lease.end_their_transaction()
+            if not self._opts.pgbouncer:
                 lease.bare = await self._isolation(lease) == READ_COMMITTED
-            except BaseException as error:
-                await lease.discard()
-                if isinstance(error, Exception):
-                    raise self.unreachable(error) from error
-                raise
+        except BaseException as error:
+            await lease.discard()
+            if isinstance(error, Exception):
+                raise self.unreachable(error) from error
+            raise
         return lease
 
     async def close(self) -> None:

@@ -1,0 +1,57 @@
+"""A store on the application's own engine: nobody leaves anything of his for the other."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from alkstore_postgres import PostgresStore
+
+JOBS = "SELECT count(*) FROM alkstore.__alkstore_jobs"
+
+
+@pytest.fixture
+async def engine(postgres_url):
+    """An application's engine, whose "connect" event says something to the server."""
+    url = postgres_url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    engine = create_async_engine(url, pool_size=4, max_overflow=0)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def on_connect(dbapi, record):
+        cursor = dbapi.cursor()
+        cursor.execute("SET work_mem = '7MB'")
+        cursor.close()
+
+    yield engine
+    await engine.dispose()
+
+
+async def test_acknowledged_is_committed_on_a_new_connection(engine, sql):
+    """What the application does on "connect" begins a transaction; a call of ours that comes
+    next on that connection is committed all the same, and the application's setting stays.
+    """
+    async with PostgresStore(engine) as store, store.begin_tx(), store.begin_tx():
+        assert 1 == await store.queue("q").enqueue(1)
+        assert 1 == await sql.fetchval(JOBS)
+        # The connection that the call was made on.
+        async with engine.connect() as connection:
+            assert "7MB" == await connection.scalar(text("SHOW work_mem"))
+
+
+async def test_a_transaction_left_behind_is_not_ours(engine, sql):
+    """A transaction that somebody left open on a pooled connection, past SQLAlchemy, neither
+    swallows what we acknowledge nor is committed by it.
+    """
+    await sql.execute("CREATE TABLE theirs (value int)")
+    async with PostgresStore(engine) as store:
+        connections = [await engine.connect() for _ in range(4)]
+        for connection in connections:
+            raw = (await connection.get_raw_connection()).driver_connection
+            await raw.execute("BEGIN")
+            await raw.execute("INSERT INTO theirs VALUES (1)")
+        for connection in connections:
+            await connection.close()
+        ids = await asyncio.gather(*[store.queue(f"q{n}").enqueue(n) for n in range(4)])
+        assert (4, 4) == (len(set(ids)), await sql.fetchval(JOBS))
+    assert 0 == await sql.fetchval("SELECT count(*) FROM theirs")
