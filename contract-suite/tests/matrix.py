@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from alkstore_contract.properties import Property
 
-CUT_SECONDS = {"quick": 0.7, "process": 15.0, "model": 120.0, "again": 4.0}
+CUT_SECONDS = {"quick": 0.7, "process": 3.0, "model": 120.0, "again": 4.0}
 """After which a run has failed. That is short, for many faults make a property wait for ever; so
 when nobody expects it to fail it gets more time, `again`: the machine may have been busy."""
 
@@ -170,8 +170,8 @@ class Matrix:
 
     def _cut(self, base: str, other: str) -> float:
         # A traced run is slower than any other, so this is generous.
-        cut = self._cut_seconds[self.properties[other].group]
-        return max(cut, self._footprints[base, other].seconds)
+        group, taken = self.properties[other].group, self._footprints[base, other].seconds
+        return max(self._cut_seconds[group], 10 * taken if group == "process" else taken)
 
     def _trace(self, pairs: Iterable[tuple[str, str]]) -> None:
         def tell(task: Task, answer: dict[str, Any]) -> None:
