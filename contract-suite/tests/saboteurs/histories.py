@@ -1,0 +1,5 @@
+"""Faults in histories."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}

@@ -1,0 +1,5 @@
+"""Faults in lifecycle."""
+
+from sabotage import Saboteur
+
+SABOTEURS: dict[str, Saboteur] = {}
