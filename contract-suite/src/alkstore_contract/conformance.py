@@ -50,5 +50,6 @@ def _tests() -> dict[str, Any]:
     return tests
 
 
-globals().update(tests := _tests())
-__all__ = list(tests)
+_TESTS = _tests()
+globals().update(_TESTS)
+__all__ = list(_TESTS)

@@ -38,9 +38,9 @@ CLIENTS = 2
 FAR = 10_000_000
 """Deadlines further away than this are "never": time does not go there."""
 
-who = st.integers(0, ACTORS - 1)
-where = st.integers(0, CLIENTS - 1)
-which = st.integers(0, 7)
+who: st.SearchStrategy[int] = st.integers(0, ACTORS - 1)
+where: st.SearchStrategy[int] = st.integers(0, CLIENTS - 1)
+which: st.SearchStrategy[int] = st.integers(0, 7)
 """Which of the things that are there, counted from the newest."""
 
 
@@ -124,16 +124,16 @@ class Machine(RuleBasedStateMachine):
         self.lines: list[str] = []
         self.taken: list[Taken] = []
         self.left_out: set[str] = set()
-        self.broken = False
-        self.clock = ManualClock(START)
-        self.model = Database()
+        self.broken: bool = False
+        self.clock: ManualClock = ManualClock(START)
+        self.model: Database = Database()
         self.open: dict[int, Open] = {}
         self.waiting: tuple[Call, asyncio.Future[Answer]] | None = None
-        self.counter = 0
-        self.reopened = 0
+        self.counter: int = 0
+        self.reopened: int = 0
         self._stack = contextlib.AsyncExitStack()
         self._runner = asyncio.Runner()
-        self.begun = False
+        self.begun: bool = False
         self.clients: list[Client] = []
         self.actors: list[Actor] = []
 

@@ -27,7 +27,7 @@ HANDLES = 8
 STALE = 6
 """Of eight numbers, the first six mean a handle whose claim is live, if there is one."""
 
-errors = st.sampled_from([None, "boom", "NUL \0 in it"])
+errors: st.SearchStrategy[str | None] = st.sampled_from([None, "boom", "NUL \0 in it"])
 
 
 def _tried(machine: Claiming) -> bool:
@@ -50,8 +50,8 @@ class Claiming(Enqueuing):
 
     def __init__(self) -> None:
         self.held: dict[int, Held] = {}
-        self.tried = False
-        self.worked_off = 0
+        self.tried: bool = False
+        self.worked_off: int = 0
         super().__init__()
 
     @step(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alkstore_contract.machine.actors import Answer
     from alkstore_contract.model import Database
 
-aims = st.sampled_from([None] * 6 + list(range(len(sources.NAMES))))
+aims: st.SearchStrategy[int | None] = st.sampled_from([None] * 6 + list(range(len(sources.NAMES))))
 """In which queue a job is looked for: mostly in its own."""
 
 STATES = (None, "pending", "processing", "dead")

@@ -24,7 +24,7 @@ HANDLES = 6
 STALE = 6
 """Of eight numbers, the first six mean a handle whose lease is live, if there is one."""
 
-ttls = st.sampled_from([1, 10, 60, 2**63 - 1])
+ttls: st.SearchStrategy[int] = st.sampled_from([1, 10, 60, 2**63 - 1])
 
 
 def _tried(machine: Locking) -> bool:
@@ -46,7 +46,7 @@ class Locking(Machine):
 
     def __init__(self) -> None:
         self.locked: dict[int, Locked] = {}
-        self.asked = False
+        self.asked: bool = False
         super().__init__()
 
     @step(3, actor=who, client=where, name=st.integers(0, 1), owner=st.integers(0, 1), ttl=ttls)

@@ -32,7 +32,7 @@ SPECS = (
 )
 LEASE = 60
 
-scheduled = st.builds(
+scheduled: st.SearchStrategy[Options] = st.builds(
     Options,
     priority=st.sampled_from([0, 0, 3]),
     max_attempts=st.sampled_from([None, 2, -1]),
@@ -49,7 +49,7 @@ class Scheduling(Enqueuing):
     """Everything about schedules."""
 
     def __init__(self) -> None:
-        self.put = False
+        self.put: bool = False
         super().__init__()
 
     @step(

@@ -29,14 +29,14 @@ STAMPS = (
     Stamps(visibility=60, attempts=0, backoff=2000, retention=None),
 )
 
-names = st.integers(0, len(NAMES) - 1)
-queues = st.integers(0, len(QUEUES) - 1)
-workers = st.integers(0, len(WORKERS) - 1)
-stamps = st.integers(0, len(STAMPS) - 1)
+names: st.SearchStrategy[int] = st.integers(0, len(NAMES) - 1)
+queues: st.SearchStrategy[int] = st.integers(0, len(QUEUES) - 1)
+workers: st.SearchStrategy[int] = st.integers(0, len(WORKERS) - 1)
+stamps: st.SearchStrategy[int] = st.integers(0, len(STAMPS) - 1)
 
 _relative = st.sampled_from([None, None, None, 5, 10, 0, -5, 100, LAST])
 
-options = st.builds(
+options: st.SearchStrategy[Options] = st.builds(
     Options,
     delay=_relative,
     run_at=st.sampled_from([None, None, 1_700_000_005, 1_699_999_999, 0, LAST]),
@@ -45,14 +45,14 @@ options = st.builds(
     expires=st.sampled_from([None, None, None, 8, 30, 0, LAST]),
     headers=st.sampled_from([None, None, {"trace": "é"}]),
 )
-plain_options = st.just(Options())
-some_options = st.one_of(plain_options, plain_options, options)
+plain_options: st.SearchStrategy[Options] = st.just(Options())
+some_options: st.SearchStrategy[Options] = st.one_of(plain_options, plain_options, options)
 
 NONSENSE = float("nan")
 """What is no JSON: refused, and then nothing has been written."""
 
 _json = (None, 1, "text", {"a": [1, 2]}, "NUL \0 and é")
-payloads = st.sampled_from([*_json, *_json, NONSENSE])
+payloads: st.SearchStrategy[Any] = st.sampled_from([*_json, *_json, NONSENSE])
 
 
 def sound(payloads: Iterable[object]) -> bool:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STREAMS = ("log", "news")
 CONSUMERS = ("eve", "sam")
 
-streams = st.integers(0, len(STREAMS) - 1)
-consumers = st.integers(0, len(CONSUMERS) - 1)
-keys = st.sampled_from([None, None, "k", "é"])
-headers = st.sampled_from([None, None, {"trace": "x"}])
-limits = st.sampled_from([100, 100, 1, 2, 0, -1])
-beside = st.sampled_from([0, 0, 0, 1, -1])
+streams: st.SearchStrategy[int] = st.integers(0, len(STREAMS) - 1)
+consumers: st.SearchStrategy[int] = st.integers(0, len(CONSUMERS) - 1)
+keys: st.SearchStrategy[str | None] = st.sampled_from([None, None, "k", "é"])
+headers: st.SearchStrategy[dict[str, str] | None] = st.sampled_from([None, None, {"trace": "x"}])
+limits: st.SearchStrategy[int] = st.sampled_from([100, 100, 1, 2, 0, -1])
+beside: st.SearchStrategy[int] = st.sampled_from([0, 0, 0, 1, -1])
 
 
 def _any(machine: Streaming) -> bool:

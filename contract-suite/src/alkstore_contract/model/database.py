@@ -20,10 +20,10 @@ class Database:
     """Everything that is committed."""
 
     def __init__(self) -> None:
-        self.queues = Queues()
-        self.streams = Streams()
-        self.locks = Locks()
-        self.schedules = Schedules()
+        self.queues: Queues = Queues()
+        self.streams: Streams = Streams()
+        self.locks: Locks = Locks()
+        self.schedules: Schedules = Schedules()
 
     def copy(self) -> Database:
         """The same contents, apart."""

@@ -16,7 +16,7 @@ class Listener:
     def __init__(self, channel: str | None, queue: str | None) -> None:
         self.channel = channel
         self.queue = queue
-        self.possible = False
+        self.possible: bool = False
         """There was something to wake it since it was attached; before that, it stays silent."""
 
         self._notified = False
