@@ -46,9 +46,7 @@ class Process:
         self._process = process
 
     @classmethod
-    async def start(
-        cls, harness: str, address: str, function: str, args: Sequence[Any]
-    ) -> Process:
+    async def start(cls, harness: str, address: str, function: str, args: Sequence[Any]) -> Process:
         """Start `function` of `harness`'s store at `address`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -121,4 +119,5 @@ async def _child(harness: str, address: str, function: str, args: Sequence[Any])
 
 
 if __name__ == "__main__":
-    asyncio.run(_child(*sys.argv[1:4], json.loads(sys.argv[4])))
+    _, _named, _address, _function, _given = sys.argv
+    asyncio.run(_child(_named, _address, _function, json.loads(_given)))
