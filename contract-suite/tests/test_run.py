@@ -322,3 +322,20 @@ def test_explain(place):
     for part in ("The second holds three times.", "Names", "0.1", "1, 2, 3", "async def second"):
         assert part in said
     place.cli("explain", "fake.fourth", check=2)
+
+
+def test_bench(place):
+    """The workloads are another command's business, with arguments of its own."""
+    _, said = place.cli("bench", "--help", check=0)
+    assert "--quick" in said
+
+
+@pytest.mark.parametrize("engine", ["mem", "sqlite"])
+def test_our_engines(place, engine):
+    """An installed engine is named by its entry point."""
+    command = ("run", engine, "--select", "names.empty", "--report", place.work / "r.json")
+    place.kit = place.engine_home
+    place.cli(*command, check=3)
+    report = json.loads((place.work / "r.json").read_text())
+    assert "held" == states(report)["names.empty"]
+    assert f"alkstore-{engine}" == report["canonical"]["engine"]["name"]
