@@ -32,7 +32,7 @@ from alkstore_core.sql.claims import CHUNK, EXHAUSTED
 from alkstore_core.sql.dead_letters import as_dead
 from alkstore_core.sql.rows import job_from_row
 from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_jobs, jobs
-from alkstore_postgres.forms import Wake, locked, materialized
+from alkstore_postgres.forms import Wake, among, locked, materialized
 
 if TYPE_CHECKING:
     from sqlalchemy import Insert, ScalarSelect, Select, Update
@@ -81,7 +81,7 @@ def _take(*conditions: ColumnElement[bool]) -> Update:
     )
     # Materialised: joined into the change, the choice could be made again and take more.
     taken = materialized(best.with_for_update(of=jobs, skip_locked=True), "best")
-    return update(jobs).where(jobs.c.id == taken.c.id).values(_claimed).returning(*job_columns)
+    return update(jobs).where(among(jobs.c.id, taken)).values(_claimed).returning(*job_columns)
 
 
 def _nothing(condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -95,11 +95,11 @@ CLAIM_ANYWAY = _take()
 def _ordered(chosen: Select[Any], *conditions: ColumnElement[bool]) -> Any:
     """Rows of a choice, locked in the order of their ids if they are still what was chosen."""
     ids = materialized(up_to("chunk", chosen), "chosen")
-    return locked(jobs, jobs.c.id.in_(select(ids.c.id)), *conditions)
+    return locked(jobs, among(jobs.c.id, ids), *conditions)
 
 
 def _change(chosen: Any, **changes: ColumnElement[Any]) -> Update:
-    return update(jobs).where(jobs.c.id == chosen.c.id).values(**changes)
+    return update(jobs).where(among(jobs.c.id, chosen)).values(**changes)
 
 
 def _pick(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -109,20 +109,24 @@ def _pick(*conditions: ColumnElement[bool]) -> Select[Any]:
 # Twice an equality, not a list of states: so each is a range of the expiry index.
 _ready_past_expiry = (of_queue, jobs.c.state == READY, expired)
 _delayed_past_expiry = (of_queue, jobs.c.state == DELAYED, expired)
-SET_READY_ASIDE = _change(_ordered(_pick(*_ready_past_expiry), *_ready_past_expiry), state=EXPIRED)
+SET_READY_ASIDE = _change(
+    _ordered(_pick(*_ready_past_expiry).order_by(jobs.c.expires_at), *_ready_past_expiry),
+    state=EXPIRED,
+)
 SET_DELAYED_ASIDE = _change(
-    _ordered(_pick(*_delayed_past_expiry), *_delayed_past_expiry), state=EXPIRED
+    _ordered(_pick(*_delayed_past_expiry).order_by(jobs.c.expires_at), *_delayed_past_expiry),
+    state=EXPIRED,
 )
 
 _spent = and_(jobs.c.attempts >= jobs.c.max_attempts, unexpired)
 _unspent = or_(jobs.c.attempts < jobs.c.max_attempts, expired)
 
 _exhausted = (lapsed, _spent)
-_buried = _ordered(_pick(*_exhausted), *_exhausted)
+_buried = _ordered(_pick(*_exhausted).order_by(jobs.c.claim_expires_at), *_exhausted)
 
 
 def _bury(chosen: Any) -> Insert:
-    gone = delete(jobs).where(jobs.c.id == chosen.c.id).returning(*jobs.c).cte("gone")
+    gone = delete(jobs).where(among(jobs.c.id, chosen)).returning(*jobs.c).cte("gone")
     dead = as_dead(gone)
     return insert(dead_jobs).from_select(list(dead), select(*dead.values()))
 
@@ -147,13 +151,13 @@ PROMOTE_BEST = _change(
     _ordered(_pick(*_promotable).order_by(*claim_order), *_promotable), state=READY
 )
 
-_among_ids = locked(
+_spent_ids = locked(
     jobs, jobs.c.id.in_(select(Elements("ids").integer)), jobs.c.state == PROCESSING
 )
 
 
 def _bury_spent() -> Insert:
-    gone = delete(jobs).where(jobs.c.id == _among_ids.c.id).returning(*jobs.c).cte("gone")
+    gone = delete(jobs).where(among(jobs.c.id, _spent_ids)).returning(*jobs.c).cte("gone")
     # As they stood before the claim that found out.
     dead = {**as_dead(gone), "attempts": gone.c.attempts - ONE, **unclaimed}
     return insert(dead_jobs).from_select(list(dead), select(*dead.values()))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, union_all
 
 from alkstore_core.sql import dead_letters
-from alkstore_core.sql._jobs import expired, live_claim, of_queue, one_claim
+from alkstore_core.sql._jobs import expired, live_claim, of_queue, one_claim, up_to
 from alkstore_core.sql.dead_letters import as_dead, as_fresh, one_dead
-from alkstore_core.sql.tables import dead_jobs, jobs
-from alkstore_postgres.forms import Wake, adapted, locked, materialized, waking
+from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_jobs, jobs
+from alkstore_postgres.forms import Wake, adapted, among, locked, materialized, waking
 
 if TYPE_CHECKING:
     from sqlalchemy import Delete, Executable, Insert, Select
+    from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.spi import Claim
     from alkstore_core.sql.op import Op
@@ -27,9 +28,17 @@ def _move(deleted: Delete) -> Insert:
 
 BURY = _move(delete(jobs).where(live_claim))
 
-_past_expiry = materialized(dead_letters.PAST_EXPIRY, "chosen")
-_swept = locked(jobs, jobs.c.id.in_(select(_past_expiry.c.id)), of_queue, expired)
-SWEEP = _move(delete(jobs).where(jobs.c.id == _swept.c.id))
+
+def _expired_in(state: ColumnElement[str]) -> Select[int]:
+    """By deadline: in the order of the index the limit ends the look, however many there are."""
+    found = select(jobs.c.id).where(of_queue, jobs.c.state == state, expired)
+    return up_to("limit", found.order_by(jobs.c.expires_at))
+
+
+_expired = union_all(*map(_expired_in, (DELAYED, EXPIRED, PROCESSING, READY))).subquery("expired")
+_past_expiry = materialized(up_to("limit", select(_expired.c.id)), "chosen")
+_swept = locked(jobs, among(jobs.c.id, _past_expiry), of_queue, expired)
+SWEEP = _move(delete(jobs).where(among(jobs.c.id, _swept)))
 
 _redriven = delete(dead_jobs).where(one_dead).returning(*dead_jobs.c).cte("gone")
 _fresh = as_fresh(_redriven)
@@ -40,8 +49,8 @@ REDRIVE_WAKING = waking(REDRIVE)
 def _purge(chosen: Select[int]) -> Delete:
     """Rows that another purge is just deleting are left to it."""
     ids = materialized(chosen, "chosen")
-    gone = locked(dead_jobs, dead_jobs.c.id.in_(select(ids.c.id)), skip=True)
-    return delete(dead_jobs).where(dead_jobs.c.id == gone.c.id)
+    gone = locked(dead_jobs, among(dead_jobs.c.id, ids), skip=True)
+    return delete(dead_jobs).where(among(dead_jobs.c.id, gone))
 
 
 PURGE_RETIRED = _purge(dead_letters.retired_ids)

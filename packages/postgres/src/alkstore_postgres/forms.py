@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from sqlalchemy import Text, bindparam, func, literal_column, select
+from sqlalchemy import ARRAY, BigInteger, Text, any_, bindparam, func, literal_column, select
 
 from alkstore_core.sql._dialect import Elements
 from alkstore_core.sql.op import Op, Result
@@ -49,6 +49,17 @@ def locked(table: Table, *conditions: ColumnElement[bool], skip: bool = False) -
     (key,) = table.primary_key
     chosen = select(key).where(*conditions).order_by(key)
     return materialized(chosen.with_for_update(of=table, skip_locked=skip), "locked")
+
+
+def among(column: ColumnElement[int], chosen: CTE) -> ColumnElement[bool]:
+    """Whether a row's key is one of those that were chosen.
+
+    As an array, for which the planner reckons with ten elements and so finds each by its key. A
+    join it may turn into a scan of the table, when it believes that many were chosen.
+    """
+    keys = func.array(select(*chosen.c).scalar_subquery(), type_=ARRAY(BigInteger))
+    found: ColumnElement[bool] = column == any_(keys)
+    return found
 
 
 def waking(statement: Any) -> Executable:

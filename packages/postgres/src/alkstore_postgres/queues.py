@@ -13,7 +13,7 @@ from alkstore_core.sql._dialect import Elements, unindexed
 from alkstore_core.sql._jobs import argument, as_json, of_queue, unlapsed
 from alkstore_core.sql.merging import Merge
 from alkstore_core.sql.tables import PROCESSING, jobs
-from alkstore_postgres.forms import Wake, adapted, locked
+from alkstore_postgres.forms import Wake, adapted, among, locked
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -46,12 +46,12 @@ _mine = locked(jobs, *_among_ids)
 
 
 def _change(chosen: CTE, changes: dict[str, ColumnElement[Any]]) -> Update:
-    return update(jobs).where(jobs.c.id == chosen.c.id).values(changes)
+    return update(jobs).where(among(jobs.c.id, chosen)).values(changes)
 
 
-ACK_MANY = delete(jobs).where(jobs.c.id == _live.c.id)
+ACK_MANY = delete(jobs).where(among(jobs.c.id, _live))
 ACK_EACH = ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
-ACK_IDS = delete(jobs).where(jobs.c.id == _mine.c.id)
+ACK_IDS = delete(jobs).where(among(jobs.c.id, _mine))
 EXTEND_MANY = _change(_live, queues.extended).returning(jobs.c.id)
 RELEASE = _change(_live, queues.given_back)
 RELEASE_UNSEEN = _change(_claimed, queues.given_back)

@@ -46,7 +46,7 @@ from alkstore_core.sql._jobs import ZERO, as_json
 from alkstore_core.sql.merging import Merge
 from alkstore_core.sql.rows import ascending, event_from_row
 from alkstore_core.sql.tables import events
-from alkstore_postgres.forms import Wake, adapted, locked, materialized, waking
+from alkstore_postgres.forms import Wake, adapted, among, locked, materialized, waking
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -149,8 +149,8 @@ READ_WITH_OWN = core.READ.where(or_(_visible, _own))
 READ_FROM_WITH_OWN = core.READ_FROM.where(or_(_visible, _own))
 
 _trimmed = materialized(core.trimmed, "chosen")
-_gone = locked(events, events.c.offset.in_(select(_trimmed.c.offset)), skip=True)
-TRIM = delete(events).where(events.c.offset == _gone.c.offset)
+_gone = locked(events, among(events.c.offset, _trimmed), skip=True)
+TRIM = delete(events).where(among(events.c.offset, _gone))
 
 trim = adapted({core.TRIM: TRIM})(core.trim)
 
