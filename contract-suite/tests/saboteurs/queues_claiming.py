@@ -3,7 +3,17 @@
 import asyncio
 
 from attrs import evolve
-from sabotage import Saboteur, arguments, claimed, core, primitive, result, spec, statement
+from sabotage import (
+    Saboteur,
+    arguments,
+    claimed,
+    constant,
+    core,
+    primitive,
+    result,
+    spec,
+    statement,
+)
 from sqlalchemy import case, literal_column
 
 from alkstore_core import JobState
@@ -171,6 +181,7 @@ SABOTEURS = {
         stateful=True,
     ),
     "queues.claim.backlog": Saboteur(primitive("claim", _short_sighted)),
+    "queues.claim.limit": Saboteur(constant("queues:MAX_CLAIM", 200_000)),
     "queues.claim.nothing": Saboteur(
         # An empty answer that is none.
         core("queues:JobSource.claim_batch", _none_for_five),

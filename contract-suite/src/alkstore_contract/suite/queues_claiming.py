@@ -124,6 +124,22 @@ async def batch_size(case: Case, given: tuple[int, int]) -> None:
     expect_equal((await queue.stats()).ready, 5 - got, "the jobs that stay ready")
 
 
+@prop("queues.claim.limit", decided="Queues/Batches", group="process", seconds=120.0)
+async def limit(case: Case) -> None:
+    """One `claim_batch` takes at most 100,000 jobs, however many are asked for.
+
+    Its group is the one of long properties, for a hundred thousand jobs take their time.
+    """
+    store = await case.store()
+    queue = store.queue("work")
+    for _ in range(10):
+        await queue.enqueue_many([None] * 10_000)
+    last = await queue.enqueue(None)
+    expect_equal(len(await queue.claim_batch("worker", 2**63 - 1)), 100_000, "the first batch")
+    rest = [handle.job.id for handle in await queue.claim_batch("worker", 2**63 - 1)]
+    expect_equal(rest, [last], "the second batch")
+
+
 @prop("queues.claim.nothing", decided="Queues/Claim")
 async def nothing(case: Case) -> None:
     """No work is a value: `None` from `claim_one`, `[]` from `claim_batch`."""
