@@ -1,5 +1,6 @@
 """Sphinx configuration: Markdown pages, and the reference from docstrings."""
 
+import logging
 from importlib.metadata import version as installed
 from typing import Any
 
@@ -9,6 +10,9 @@ project = "alkstore"
 author = "alkstore contributors"
 project_copyright = author
 version = release = installed("alkstore-core")
+
+# Sphinx shows what imported packages log, even when it is told to be quiet.
+logging.getLogger("alembic").setLevel(logging.WARNING)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # Scripts and tests live beside the pages.

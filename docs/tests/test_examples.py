@@ -1,10 +1,12 @@
 """Every fenced example of the documentation runs.
 
 Each ``python`` block is a program of its own, run in an empty directory. A block after the line
-``<!-- example: continues -->`` goes on in the namespace of the block before it.
+``<!-- example: continues -->`` goes on in the namespace of the block before it. An example that
+asks the environment for ``DATABASE_URL`` gets an empty Postgres database.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -70,12 +72,16 @@ def commands():
 
 
 @pytest.mark.parametrize(("page", "blocks"), examples())
-def test_example(page, blocks, tmp_path):
+def test_example(page, blocks, tmp_path, request):
     """An example runs as it stands, warns of nothing and leaves nothing open."""
+    environment = {**os.environ}
+    if any("DATABASE_URL" in source for _, source in blocks):
+        environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
     done = subprocess.run(
         [sys.executable, "-W", "error", RUNNER],
         check=False,
         cwd=tmp_path,
+        env=environment,
         input=json.dumps({"page": page, "blocks": blocks}),
         capture_output=True,
         text=True,

@@ -27,6 +27,10 @@ BRINGS = {
         *("alkstore-core", "alkstore-mem", "attrs", "cattrs"),
         *("greenlet", "sqlalchemy", "typing-extensions"),
     },
+    "alkstore-postgres": {
+        *("alembic", "alkstore-core", "alkstore-postgres", "asyncpg", "attrs", "cattrs"),
+        *("greenlet", "mako", "markupsafe", "sqlalchemy", "typing-extensions"),
+    },
     "alkstore-sqlite": {
         *("aiosqlite", "alkstore-core", "alkstore-sqlite", "attrs", "cattrs"),
         *("greenlet", "sqlalchemy", "typing-extensions"),
