@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def server_url(request):
         return
     server = request.getfixturevalue("cluster").server()
     yield server.url
-    server.stop()
+    server.stop(signal.SIGQUIT)  # Nobody needs its checkpoint.
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +59,7 @@ def own_server(cluster):
     """A server that a test may stop, crash and restart."""
     server = cluster.server()
     yield server
-    server.stop()
+    server.stop(signal.SIGQUIT)  # Nobody needs its checkpoint.
 
 
 @pytest_asyncio.fixture

@@ -33,6 +33,9 @@ _ISOLATION: Final = "alkstore_postgres_isolation"
 # Read-only after a failover, and a server that shuts down or starts: the connection is no use.
 _DEAD_STATES: Final = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 
+# The last one: asyncpg itself does not know any more where the conversation stands.
+_LOST: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
 # The whole transaction is undone, and nobody is to blame: it may run once more.
 _AGAIN_STATES: Final = frozenset({"40001", "40P01"})
 
@@ -65,14 +68,17 @@ def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
 def judge(error: BaseException | None) -> Fault:
     """What an error means for the connection it came from. Sees through SQLAlchemy's wrapping."""
     seen = error
-    while seen is not None:
+    known: list[BaseException] = []
+    # A driver may well raise an error from itself.
+    while seen is not None and seen not in known:
+        known.append(seen)
         state: str | None = getattr(seen, "sqlstate", None)
         if state is not None:
             if state in _AGAIN_STATES:
                 return Fault.BUSY
             dead = state in _DEAD_STATES or state.startswith("08")
             return Fault.CONNECTION if dead else Fault.STATEMENT
-        if isinstance(seen, OSError | TimeoutError | asyncpg.InterfaceError):
+        if isinstance(seen, _LOST):
             return Fault.CONNECTION
         seen = getattr(seen, "orig", None) or seen.__cause__
     return Fault.STATEMENT
@@ -120,7 +126,7 @@ class Lease:
         """Close it; what was open on it is undone by that."""
         # At once: a peer that says nothing would not say goodbye either.
         self.raw.terminate()
-        with contextlib.suppress(exc.SQLAlchemyError, asyncpg.PostgresError, OSError):
+        with contextlib.suppress(Exception):
             await greenlet_spawn(self._fairy.invalidate)
         await greenlet_spawn(self._fairy.close)
 
@@ -191,7 +197,8 @@ class Connections:
             raise
         except exc.TimeoutError as error:
             raise self.exhausted(error) from error
-        except (TimeoutError, exc.SQLAlchemyError, asyncpg.PostgresError, OSError) as error:
+        except Exception as error:
+            # Of the driver, of SQLAlchemy's layer above it, or of what the application does there.
             raise self.unreachable(error) from error
 
     async def _isolation(self, lease: Lease) -> str:

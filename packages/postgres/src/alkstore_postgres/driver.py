@@ -206,13 +206,17 @@ class AutoDriver(Driver):
         try:
             return await execute(raw, request, self._timeout)
         except Exception as error:
-            raise _told(error, committing=committing) from error
+            if _is_lost(error):
+                raise LostError(committing=committing) from error
+            raise
 
     async def _plain(self, raw: asyncpg.Connection, sql: str, *, committing: bool = False) -> None:
         try:
             await raw.execute(sql, timeout=self._timeout)
         except Exception as error:
-            raise _told(error, committing=committing) from error
+            if _is_lost(error):
+                raise LostError(committing=committing) from error
+            raise
 
 
 async def execute(raw: asyncpg.Connection, request: Request, patience: float) -> Result:
@@ -228,9 +232,5 @@ _UNDONE = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError
 """Somebody changed a table while we were in a transaction: prepared statements are stale."""
 
 
-def _told(error: Exception, *, committing: bool) -> Exception:
-    if isinstance(error, _UNDONE) or judge(error) is not Fault.CONNECTION:
-        return error
-    lost = LostError(committing=committing)
-    lost.__cause__ = error
-    return lost
+def _is_lost(error: Exception) -> bool:
+    return not isinstance(error, _UNDONE) and judge(error) is Fault.CONNECTION

@@ -6,7 +6,6 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import exc
 from sqlalchemy.util import greenlet_spawn
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ async def connect_like(engine: AsyncEngine) -> asyncpg.Connection:
     """
     # A pool of the same making has the engine's arguments, events and tokens, and a free place.
     pool = engine.sync_engine.pool.recreate()
-    try:
-        fairy = await greenlet_spawn(pool.connect)
-    except exc.DBAPIError as error:
-        raise error.orig or error from error
+    fairy = await greenlet_spawn(pool.connect)
     connection: asyncpg.Connection = fairy.driver_connection
     fairy.detach()
     return connection

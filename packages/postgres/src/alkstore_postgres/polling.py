@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from alkstore_core import AlkstoreError, Closed, DatabaseError
+from alkstore_core import Closed, DatabaseError
 from alkstore_core.hub import Hub
 from alkstore_core.names import SCHEDULER_LOCK
 from alkstore_core.spi import Fired, Topic
@@ -113,7 +113,7 @@ class PollingSignals(Hub):
                 seen = await self._look(tuple(self.topics))
             except Closed:
                 return
-            except AlkstoreError as error:
+            except Exception as error:  # noqa: BLE001 - nothing may end wakes for ever
                 failures += 1
                 _log.warning("cannot look for news: %s", error)
                 continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import asyncpg
 from sqlalchemy import event, exc
 
 from alkstore_core import DatabaseError
@@ -22,6 +21,7 @@ from alkstore_postgres.streams import Publishing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import asyncpg
     from sqlalchemy.ext.asyncio import AsyncConnection
     from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -106,7 +106,7 @@ class Transactions:
             raise self._connections.exhausted(error) from error
         except AlkstoreError:
             raise
-        except (exc.SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError) as error:
+        except Exception as error:
             raise self._connections.unreachable(error) from error
         return connection, raw
 
