@@ -308,9 +308,11 @@ async def close_others(case: Case) -> None:
     await other.queue("q").enqueue(1)
     handle: Any = await other.queue("q").claim_one("worker")
     async with other.stream("s").subscribe("reader") as events:
+        waiting = asyncio.ensure_future(events.recv())
+        await turns()
         tx = await other.begin_tx()
         await tx.publish_tx("s", 1)
         await store.close()
         await tx.commit()
-        expect(await events.recv() is not None, "the other client's receiver ended")
+        expect(await waiting is not None, "the other client's receiver ended")
     expect(await handle.ack(), "the other client's claim is gone")
