@@ -52,11 +52,18 @@ def program() -> str:
 
 
 class PgBouncer:
-    """Clients share a few connections to the server, each for one transaction at a time."""
+    """Clients share a few connections to the server, each for one transaction at a time.
 
-    def __init__(self, server_url: str) -> None:
+    `settings` say otherwise; `files` are laid beside its configuration, where it runs.
+    """
+
+    def __init__(
+        self, server_url: str, settings: dict | None = None, files: dict | None = None
+    ) -> None:
         self._program = program()
         self._server = urlsplit(server_url)
+        self._settings = SETTINGS | (settings or {})
+        self._files = files or {}
         self._user = other_user()
         self._home = Path(tempfile.mkdtemp(prefix="alkstore-pgbouncer-"))
         self._process: subprocess.Popen | None = None
@@ -73,7 +80,7 @@ class PgBouncer:
         host, port = self._server.hostname, self._server.port or 5432
         users = self._home / "users.txt"
         users.write_text(f'"{self._server.username}" "{unquote(self._server.password or "")}"\n')
-        settings = SETTINGS | {
+        settings = self._settings | {
             "listen_addr": "127.0.0.1",
             "listen_port": str(self._port),
             "auth_type": "trust",
@@ -84,12 +91,18 @@ class PgBouncer:
         configuration = self._home / "pgbouncer.ini"
         databases = f"[databases]\n* = host={host} port={port}\n"
         configuration.write_text(databases + "\n".join(["[pgbouncer]", *lines, ""]))
+        for name, content in self._files.items():
+            (self._home / name).write_bytes(content)
         if self._user:
-            for path in (self._home, users, configuration):
+            for path in (self._home, *self._home.iterdir()):
                 os.chown(path, self._user["user"], self._user["group"])
         with (self._home / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self._program, configuration], stdout=log, stderr=log, cwd="/", **self._user
+                [self._program, configuration],
+                stdout=log,
+                stderr=log,
+                cwd=self._home,
+                **self._user,
             )
         try:
             self._wait_ready()

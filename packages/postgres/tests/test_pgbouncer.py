@@ -123,6 +123,21 @@ async def test_applications_own_engine(pooled_url, opts):
     await engine.dispose()
 
 
+async def test_session_mode(postgres_url):
+    """In session mode LISTEN goes through the pooler; for the rest the option is the same."""
+    with PgBouncer(postgres_url, {"pool_mode": "session"}) as pooler:
+        opts = PostgresOpts(pgbouncer=True, pool_size=1, listen_url=pooler.url)
+        async with (
+            PostgresStore(pooler.url, opts=opts) as store,
+            store.listen("cache") as wakes,
+        ):
+            notify = await asyncpg.connect(postgres_url)
+            await notify.execute("NOTIFY cache")
+            await notify.close()
+            assert "cache" == (await asyncio.wait_for(wakes.recv(), 10)).channel
+            await store.queue("jobs").enqueue({})
+
+
 async def test_forgotten_option(pooled_url):
     """Without the option the pooler refuses at once: nothing fails later, by chance."""
     with pytest.raises(DatabaseError, match="default_transaction_isolation"):

@@ -48,5 +48,8 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
     """
     try:
         return await asyncpg.connect(dsn(url), **options)
+    except OSError:
+        # A certificate that does not verify is a ValueError as well.
+        raise
     except (asyncpg.InterfaceError, ValueError):
         raise DatabaseError(f"the URL cannot be used; {_SHAPE}") from None
