@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, case, delete, insert, literal_column, not_, or_, select, update
+from sqlalchemy import case, delete, func, insert, literal_column, not_, null, or_, select, update
 
-from alkstore_core.sql._dialect import NOW, Elements, later
+from alkstore_core.sql._dialect import FOREVER, NOW, Elements, later, unindexed
 from alkstore_core.sql._jobs import (
     ONE,
     ZERO,
@@ -22,10 +22,8 @@ from alkstore_core.sql._jobs import (
     claim_order,
     expired,
     job_columns,
-    lapsed,
     of_queue,
     unclaimed,
-    unexpired,
     up_to,
 )
 from alkstore_core.sql.claims import CHUNK, EXHAUSTED
@@ -35,7 +33,9 @@ from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_j
 from alkstore_postgres.forms import Wake, among, locked, materialized
 
 if TYPE_CHECKING:
-    from sqlalchemy import Insert, ScalarSelect, Select, Update
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import CTE, Insert, ScalarSelect, Update
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.sql.op import Op
@@ -57,10 +57,25 @@ _due = _least_due <= NOW
 _lapsed = _least_lapse < NOW
 _expired = or_(_ready_expiry <= NOW, _delayed_expiry <= NOW)
 
+# Not as an OR: that the planner may read as two ranges of an index, all of both, and sort them.
+_unexpired = func.coalesce(jobs.c.expires_at, FOREVER) > NOW
+
 _false: ColumnElement[bool] = literal_column("false")
 
+# Ready all the same: another worker was faster to make what came due ready.
+_ready = (
+    select(jobs.c.id)
+    .where(jobs.c.state == READY, of_queue, _unexpired)
+    .order_by(*claim_order)
+    .limit(ONE)
+    .offset(ZERO)
+    .correlate(None)
+    .scalar_subquery()
+    .is_not(None)
+)
+
 PROBE = select(
-    *(case((condition, ONE), else_=ZERO) for condition in (_due, _lapsed, _expired)),
+    *(case((condition, ONE), else_=ZERO) for condition in (_due, _lapsed, _expired, _ready)),
 )
 
 _claimed: dict[str, ColumnElement[Any]] = {
@@ -76,7 +91,7 @@ def _take(*conditions: ColumnElement[bool]) -> Update:
     best = up_to(
         "limit",
         select(jobs.c.id)
-        .where(jobs.c.state == READY, of_queue, unexpired, *conditions)
+        .where(jobs.c.state == READY, of_queue, _unexpired, *conditions)
         .order_by(*claim_order),
     )
     # Materialised: joined into the change, the choice could be made again and take more.
@@ -92,78 +107,66 @@ CLAIM = _take(_nothing(_due), _nothing(_lapsed), _nothing(_expired))
 CLAIM_ANYWAY = _take()
 
 
-def _ordered(chosen: Select[Any], *conditions: ColumnElement[bool]) -> Any:
-    """Rows of a choice, locked in the order of their ids if they are still what was chosen."""
-    ids = materialized(up_to("chunk", chosen), "chosen")
-    return locked(jobs, among(jobs.c.id, ids), *conditions)
+def _locked(
+    state: ColumnElement[str],
+    *conditions: ColumnElement[bool],
+    by: Sequence[ColumnElement[Any]],
+) -> CTE:
+    """Some rows of a state, best `by` first, locked in the order of their ids.
+
+    The conditions are asked again once a row is locked: somebody may have changed it meanwhile.
+    """
+    first = select(jobs.c.id).where(of_queue, jobs.c.state == state, *conditions).order_by(*by)
+    chosen = materialized(up_to("chunk", first), "chosen")
+    return locked(jobs, among(jobs.c.id, chosen), unindexed(jobs.c.state) == state, *conditions)
 
 
-def _change(chosen: Any, **changes: ColumnElement[Any]) -> Update:
+def _change(chosen: CTE, **changes: ColumnElement[Any]) -> Update:
     return update(jobs).where(among(jobs.c.id, chosen)).values(**changes)
 
 
-def _pick(*conditions: ColumnElement[bool]) -> Select[Any]:
-    return select(jobs.c.id).where(*conditions)
-
-
-# Twice an equality, not a list of states: so each is a range of the expiry index.
-_ready_past_expiry = (of_queue, jobs.c.state == READY, expired)
-_delayed_past_expiry = (of_queue, jobs.c.state == DELAYED, expired)
-SET_READY_ASIDE = _change(
-    _ordered(_pick(*_ready_past_expiry).order_by(jobs.c.expires_at), *_ready_past_expiry),
-    state=EXPIRED,
-)
-SET_DELAYED_ASIDE = _change(
-    _ordered(_pick(*_delayed_past_expiry).order_by(jobs.c.expires_at), *_delayed_past_expiry),
-    state=EXPIRED,
-)
-
-_spent = and_(jobs.c.attempts >= jobs.c.max_attempts, unexpired)
-_unspent = or_(jobs.c.attempts < jobs.c.max_attempts, expired)
-
-_exhausted = (lapsed, _spent)
-_buried = _ordered(_pick(*_exhausted).order_by(jobs.c.claim_expires_at), *_exhausted)
-
-
-def _bury(chosen: Any) -> Insert:
+def _bury(chosen: CTE, **changes: Callable[[CTE], ColumnElement[Any]]) -> Insert:
     gone = delete(jobs).where(among(jobs.c.id, chosen)).returning(*jobs.c).cte("gone")
-    dead = as_dead(gone)
+    dead = {**as_dead(gone), **{name: change(gone) for name, change in changes.items()}}
     return insert(dead_jobs).from_select(list(dead), select(*dead.values()))
 
 
-BURY_LAPSED = _bury(_buried)
+# One for each state: so each is a range of the expiry index.
+SET_READY_ASIDE = _change(_locked(READY, expired, by=[jobs.c.expires_at]), state=EXPIRED)
+SET_DELAYED_ASIDE = _change(_locked(DELAYED, expired, by=[jobs.c.expires_at]), state=EXPIRED)
 
-_returnable = (lapsed, _unspent)
-_by_deadline = _pick(*_returnable).order_by(jobs.c.claim_expires_at)
+_by_deadline = (jobs.c.claim_expires_at,)
+_late = jobs.c.claim_expires_at < NOW
+_spent = jobs.c.attempts >= jobs.c.max_attempts
+
+BURY_LAPSED = _bury(_locked(PROCESSING, _late, _spent, _unexpired, by=_by_deadline))
+
 _back: dict[str, ColumnElement[Any]] = {
     "state": case((expired, EXPIRED), else_=READY),
     **unclaimed,
 }
-TURN_BACK = _change(_ordered(_by_deadline, *_returnable), **_back)
-_reclaimable = (lapsed, unexpired, jobs.c.attempts < jobs.c.max_attempts)
+TURN_BACK = _change(
+    _locked(PROCESSING, _late, or_(not_(_spent), expired), by=_by_deadline), **_back
+)
 TURN_BEST_BACK = _change(
-    _ordered(_pick(*_reclaimable).order_by(*claim_order), *_reclaimable), **_back
+    _locked(PROCESSING, _late, not_(_spent), _unexpired, by=claim_order), **_back
 )
 
-_promotable = (jobs.c.state == DELAYED, of_queue, jobs.c.run_at <= NOW, unexpired)
-PROMOTE = _change(_ordered(_pick(*_promotable).order_by(jobs.c.run_at), *_promotable), state=READY)
-PROMOTE_BEST = _change(
-    _ordered(_pick(*_promotable).order_by(*claim_order), *_promotable), state=READY
+_reached = jobs.c.run_at <= NOW
+PROMOTE = _change(_locked(DELAYED, _reached, _unexpired, by=[jobs.c.run_at]), state=READY)
+PROMOTE_BEST = _change(_locked(DELAYED, _reached, _unexpired, by=claim_order), state=READY)
+
+_overdrawn = locked(
+    jobs,
+    jobs.c.id.in_(select(Elements("ids").integer)),
+    unindexed(jobs.c.state) == PROCESSING,
 )
-
-_spent_ids = locked(
-    jobs, jobs.c.id.in_(select(Elements("ids").integer)), jobs.c.state == PROCESSING
+# As they stood before the claim that found out.
+BURY_OVERDRAWN = _bury(
+    _overdrawn,
+    attempts=lambda gone: gone.c.attempts - ONE,
+    **{name: lambda _: null() for name in unclaimed},
 )
-
-
-def _bury_spent() -> Insert:
-    gone = delete(jobs).where(among(jobs.c.id, _spent_ids)).returning(*jobs.c).cte("gone")
-    # As they stood before the claim that found out.
-    dead = {**as_dead(gone), "attempts": gone.c.attempts - ONE, **unclaimed}
-    return insert(dead_jobs).from_select(list(dead), select(*dead.values()))
-
-
-BURY_SPENT = _bury_spent()
 
 
 def claim(wake: Wake, queue: str, worker_id: str, limit: int) -> Op[list[Job]]:  # noqa: ARG001
@@ -173,12 +176,12 @@ def claim(wake: Wake, queue: str, worker_id: str, limit: int) -> Op[list[Job]]: 
     if not rows:
         flags = (yield PROBE, {"queue": queue}).rows[0]
         if any(flags):
-            yield from _promote(queue, max(limit, CHUNK), *flags)
+            yield from _promote(queue, max(limit, CHUNK), *flags[:3])
             rows = (yield CLAIM_ANYWAY, row).rows
     found = [job_from_row(row) for row in rows]
     while spent := [job.id for job in found if job.attempts > job.max_attempts]:
         # Pending without an attempt left: only a job loaded from elsewhere stands like that.
-        yield BURY_SPENT, {"ids": as_json(sorted(spent)), "last_error": EXHAUSTED}
+        yield BURY_OVERDRAWN, {"ids": as_json(sorted(spent)), "last_error": EXHAUSTED}
         found = [job for job in found if job.attempts <= job.max_attempts]
         more = (yield CLAIM_ANYWAY, {**row, "limit": limit - len(found)}).rows
         found += [job_from_row(row) for row in more]

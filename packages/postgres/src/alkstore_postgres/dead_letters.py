@@ -37,7 +37,7 @@ def _expired_in(state: ColumnElement[str]) -> Select[int]:
 
 _expired = union_all(*map(_expired_in, (DELAYED, EXPIRED, PROCESSING, READY))).subquery("expired")
 _past_expiry = materialized(up_to("limit", select(_expired.c.id)), "chosen")
-_swept = locked(jobs, among(jobs.c.id, _past_expiry), of_queue, expired)
+_swept = locked(jobs, among(jobs.c.id, _past_expiry), expired)
 SWEEP = _move(delete(jobs).where(among(jobs.c.id, _swept)))
 
 _redriven = delete(dead_jobs).where(one_dead).returning(*dead_jobs.c).cte("gone")

@@ -37,12 +37,13 @@ from sqlalchemy import (
     or_,
     select,
     table,
+    tuple_,
 )
 
 from alkstore_core import DatabaseError
 from alkstore_core.sql import streams as core
 from alkstore_core.sql._dialect import Elements
-from alkstore_core.sql._jobs import ZERO, as_json
+from alkstore_core.sql._jobs import ZERO, as_json, up_to
 from alkstore_core.sql.merging import Merge
 from alkstore_core.sql.rows import ascending, event_from_row
 from alkstore_core.sql.tables import events
@@ -140,15 +141,37 @@ HORIZON = select(_tail + func.min(_distance)).where(
     _locks.c.pid != func.pg_backend_pid(),
 )
 
-_visible = events.c.offset <= bindparam("bound", type_=BigInteger)
-_own = events.c.offset.in_(select(Elements("own").integer))
+_place = tuple_(events.c.stream, events.c.offset)
+_stream = bindparam("stream", type_=Text)
+_far = literal_column(str(2**63 - 1), BigInteger)
 
-READ = core.READ.where(_visible)
-READ_FROM = core.READ_FROM.where(_visible)
-READ_WITH_OWN = core.READ.where(or_(_visible, _own))
-READ_FROM_WITH_OWN = core.READ_FROM.where(or_(_visible, _own))
 
-_trimmed = materialized(core.trimmed, "chosen")
+def _between(
+    after: ColumnElement[int], until: ColumnElement[int], *conditions: ColumnElement[bool]
+) -> Select[Any]:
+    """Events of a stream by offset. As a range of pairs, which only the index on both has.
+
+    Asked for one stream in the order of offsets, the planner may walk along all streams' offsets
+    instead, until it has found enough of this one.
+    """
+    found = select(*events.c).where(
+        _place > tuple_(_stream, after), _place <= tuple_(_stream, until), *conditions
+    )
+    return up_to("limit", found.order_by(events.c.stream, events.c.offset))
+
+
+_after = bindparam("after", type_=BigInteger)
+_saved = func.coalesce(core.GET_OFFSET.scalar_subquery(), ZERO)
+_upto = bindparam("bound", type_=BigInteger)
+_readable = or_(events.c.offset <= _upto, events.c.offset.in_(select(Elements("own").integer)))
+
+READ = _between(_after, _upto)
+READ_FROM = _between(_saved, _upto)
+READ_WITH_OWN = _between(_after, _far, _readable)
+READ_FROM_WITH_OWN = _between(_saved, _far, _readable)
+
+_lowest = _between(-_far, bindparam("horizon", type_=BigInteger)).with_only_columns(events.c.offset)
+_trimmed = materialized(_lowest, "chosen")
 _gone = locked(events, among(events.c.offset, _trimmed), skip=True)
 TRIM = delete(events).where(among(events.c.offset, _gone))
 

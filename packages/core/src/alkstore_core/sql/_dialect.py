@@ -89,10 +89,16 @@ def _compile_unindexed_sqlite(element: _Unindexed, compiler: SQLCompiler, **kw: 
     return f"+{compiler.process(element.clauses.clauses[0], **kw)}"
 
 
-def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The column, in a condition that must not choose the index: rows are found by their ids.
+@compiles(_Unindexed, "postgresql")
+def _compile_unindexed_postgresql(element: _Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"({compiler.process(element.clauses.clauses[0], **kw)} || '')"
 
-    SQLite takes a list of ids for 25 rows and an index range for fewer, whatever stands in it.
+
+def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The text column, in a condition that must not choose the index: rows are found by ids.
+
+    SQLite takes a list of ids for 25 rows and an index range for fewer, whatever stands in it;
+    Postgres believes statistics of an hour when the index was empty.
     """
     return _Unindexed(column)
 

@@ -70,7 +70,7 @@ live_claim = and_(
     jobs.c.id == bindparam("id", type_=BigInteger),
     jobs.c.attempts == bindparam("attempt", type_=BigInteger),
     of_queue,
-    jobs.c.state == PROCESSING,
+    unindexed(jobs.c.state) == PROCESSING,
     unlapsed,
 )
 """The fence of one handle."""

@@ -9,7 +9,7 @@ INSERT INTO __alkstore_jobs (queue, payload, headers, state, priority, run_at, c
 FROM json_each(:payloads) AS payloads ORDER BY payloads."key" RETURNING id;
 
 -- ACK
-DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND __alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
+DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
 
 -- ACK_MANY
 DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT json_extract(claims.value, '$[0]') AS json_extract_1
@@ -21,7 +21,7 @@ DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS val
 FROM json_each(:ids) AS ids) AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now AND __alkstore_jobs.worker_id = :worker_id;
 
 -- EXTEND
-UPDATE __alkstore_jobs SET claim_expires_at=CASE WHEN (:seconds > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + :seconds END WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND __alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
+UPDATE __alkstore_jobs SET claim_expires_at=CASE WHEN (:seconds > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + :seconds END WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
 
 -- EXTEND_MANY
 UPDATE __alkstore_jobs SET claim_expires_at=CASE WHEN (:seconds > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + :seconds END WHERE __alkstore_jobs.id IN (SELECT json_extract(claims.value, '$[0]') AS json_extract_1
@@ -29,7 +29,7 @@ FROM json_each(:claims) AS claims) AND (__alkstore_jobs.id, __alkstore_jobs.atte
 FROM json_each(:claims) AS claims) AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now RETURNING id;
 
 -- REQUEUE
-UPDATE __alkstore_jobs SET state=CASE WHEN (:delay > 0) THEN 'delayed' ELSE 'ready' END, run_at=CASE WHEN (:delay > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + :delay END, worker_id=NULL, claimed_at=NULL, claim_expires_at=NULL, last_error=:last_error WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND __alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
+UPDATE __alkstore_jobs SET state=CASE WHEN (:delay > 0) THEN 'delayed' ELSE 'ready' END, run_at=CASE WHEN (:delay > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + :delay END, worker_id=NULL, claimed_at=NULL, claim_expires_at=NULL, last_error=:last_error WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
 
 -- RELEASE_UNSEEN
 UPDATE __alkstore_jobs SET state=CASE WHEN (__alkstore_jobs.run_at > :now) THEN 'delayed' ELSE 'ready' END, attempts=(__alkstore_jobs.attempts - 1), worker_id=NULL, claimed_at=NULL, claim_expires_at=NULL WHERE __alkstore_jobs.id IN (SELECT json_extract(claims.value, '$[0]') AS json_extract_1
