@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from alkstore_contract.case import Case
+    from alkstore_contract.harness import Harness
 
 _manifest: dict[str, Property] = {}
 
@@ -153,6 +154,19 @@ async def patience(case: Case) -> None:
     (await case.store()).queue("n" * 255)
 
 
+@fake("model.claims", "model")
+def claims(harness: Harness) -> None:
+    """A model that knows of nothing but claims."""
+
+    async def play() -> None:
+        async with harness.home() as address, harness.store(address, None) as store:
+            queue = store.queue("work")
+            ids = await queue.enqueue_many([1, 2])
+            expect_equal([handle.job.id for handle in await queue.claim_batch("w", 2)], ids)
+
+    asyncio.run(play())
+
+
 async def _forever(*_: Any, **__: Any) -> None:
     await asyncio.get_running_loop().create_future()
 
@@ -164,7 +178,7 @@ def _busy(*_: Any, **__: Any) -> None:
 
 def table() -> dict[str, Saboteur]:
     """The saboteurs."""
-    return SABOTEURS
+    return dict(sorted(SABOTEURS.items()))
 
 
 def __getattr__(name: str) -> SabotagedHarness:

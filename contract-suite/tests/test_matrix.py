@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 
 import pytest
 from matrix import Matrix
 from matrix import main as run_matrix
+from workers import Task, run_tasks
 
 CUT = {"quick": 0.5, "process": 15.0, "model": 5.0, "again": 1.0}
 
@@ -99,3 +101,23 @@ def test_the_command_lists_what_is_missing(capsys):
     """`--missing` names the properties without a saboteur."""
     assert run_matrix(["--subject", "fake_subject", "--missing"]) == 1
     assert capsys.readouterr().out.splitlines()[1] == "locks.forgotten"
+
+
+def test_the_model_is_told_what_it_misses():
+    """Its properties are run on the stateful saboteurs alone, and the missed ones are named."""
+    matrix = Matrix("fake_subject", cut=CUT)
+    found = ["claims.count", "claims.order"]
+    missed = ["locks.fenced", "locks.renewed", "locks.taken", "places.committed", "places.reached"]
+    assert matrix.stateful() == sorted([*found, *missed])
+    assert matrix.stateful(every=3) == ["claims.count", "locks.renewed", "places.reached"]
+    seen, faults = matrix.run_model(matrix.stateful())
+    assert sorted(id_ for id_, mine in seen.items() if mine.failed) == found
+    assert faults == [f"the model misses 5 of 7: {', '.join(missed)}"]
+    assert matrix.run_model(found)[1] == []
+
+
+def test_a_process_that_cannot_start_is_an_error_at_once():
+    """A broken table is told as such, and is not taken for a failure of every property."""
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(run_tasks("no_such_subject", [Task("mem", None, {"a.b": 1.0})], print, jobs=1))
+    assert "cannot start" in str(raised.value.exceptions[0])
