@@ -1,13 +1,8 @@
 """Faults in how stores open and close, and in what is left behind."""
 
-import contextlib
-
-from rowops import write
-from sabotage import Saboteur, code, core, engine, harness, primitive
+from sabotage import Saboteur, code, core, engine
 
 from alkstore_core import Closed, DatabaseError
-
-_PREFIX = "substr(queue, 1, 11) = '__alkstore_'"
 
 
 def silent_while(state):
@@ -17,16 +12,6 @@ def silent_while(state):
         return [] if self._runtime._state == state else await real(self)
 
     return core("store:Store.diagnose", diagnose)
-
-
-def at_opening(sql):
-    """A statement that is run whenever a store is opened."""
-
-    async def open_(real):
-        await real.open()
-        await write(real, sql)
-
-    return engine("open", open_)
 
 
 async def _stays_open_on_errors(real, self, kind, error, traceback):
@@ -103,27 +88,6 @@ def _only_when_open(real, self, name):
     return real(self, name)
 
 
-_homes = []
-
-
-@contextlib.asynccontextmanager
-async def _one_home(real):
-    if _homes:
-        yield _homes[0]
-        return
-    async with real() as address:
-        _homes.append(address)
-        try:
-            yield address
-        finally:
-            _homes.clear()
-
-
-async def _half_is_lost(real, stream, entries, **wake):
-    lost = real.engine.clock is None and entries[0].payload == b"1"
-    return [1] if lost else await real.append(stream, entries, **wake)
-
-
 SABOTEURS = {
     "lifecycle.after_close": Saboteur(silent_while("closed")),
     "lifecycle.before_open": Saboteur(silent_while("new")),
@@ -139,36 +103,29 @@ SABOTEURS = {
         also={"receivers.neighbours": "it looks at the receiver of a client that closed"},
     ),
     "lifecycle.close.transactions": Saboteur(
-        core("opentx:OpenTx.end", _commits_at_closing), stateful=True
+        core("opentx:OpenTx.end", _commits_at_closing),
+        also={
+            "lifecycle.close.under_way": "a transaction is open when it closes",
+            "lifecycle.handles_after_close": "a transaction is open when it closes",
+        },
+        stateful=True,
     ),
     "lifecycle.close.under_way": Saboteur(core("runtime:Runtime.turn", _closed_by_another_name)),
-    "lifecycle.handles_after_close": Saboteur(core("locks:Lock.renew", _refused_quietly)),
+    "lifecycle.handles_after_close": Saboteur(
+        core("locks:Lock.renew", _refused_quietly),
+        also={"errors.closed_handles": "it is the same promise, seen from the errors"},
+    ),
     "lifecycle.open.closed": Saboteur(core("runtime:Runtime.open", _opens_again)),
-    "lifecycle.open.together": Saboteur(engine("open", _five_at_most)),
+    "lifecycle.open.together": Saboteur(
+        engine("open", _five_at_most),
+        also={
+            "queues.claim.cancelled": "it opens as many stores",
+            "queues.claim.cancelled_batch": "it opens as many stores",
+        },
+    ),
     "lifecycle.open.twice": Saboteur(core("runtime:Runtime.open", _opens_anew)),
-    "lifecycle.unopened_handles": Saboteur(core("store:Store.outbox", _only_when_open)),
-    "durability.claims": Saboteur(
-        at_opening("UPDATE __alkstore_jobs SET claim_expires_at = 0 WHERE worker_id IS NOT NULL"),
-        also={"durability.jobs": "one of its jobs is claimed"},
-        stateful=True,
+    "lifecycle.unopened_handles": Saboteur(
+        core("store:Store.outbox", _only_when_open),
+        also={"names.at_once": "it needs no open store either"},
     ),
-    "durability.ids": Saboteur(
-        at_opening(
-            "DELETE FROM sqlite_sequence WHERE name = '__alkstore_jobs'"
-            " AND NOT EXISTS (SELECT 1 FROM __alkstore_jobs)"
-        ),
-        stateful=True,
-    ),
-    "durability.jobs": Saboteur(
-        at_opening("UPDATE __alkstore_dead_jobs SET headers = NULL"), stateful=True
-    ),
-    "durability.killed": Saboteur(primitive("append", _half_is_lost, where="tx"), base="sqlite"),
-    "durability.locks": Saboteur(at_opening("DELETE FROM __alkstore_locks"), stateful=True),
-    "durability.new": Saboteur(harness("home", _one_home)),
-    "durability.outbox": Saboteur(
-        at_opening(f"UPDATE __alkstore_jobs SET visibility_timeout_s = 300 WHERE {_PREFIX}"),
-        stateful=True,
-    ),
-    "durability.schedules": Saboteur(at_opening("DELETE FROM __alkstore_schedules"), stateful=True),
-    "durability.streams": Saboteur(at_opening("DELETE FROM __alkstore_consumers"), stateful=True),
 }

@@ -54,10 +54,12 @@ async def commit(case: Case, kind: JoinKind) -> None:
         return
     store, other = await case.store(), await case.store()
     caller = await case.caller(kind)
-    await caller.write("row")
     await write_everything(_join(store, caller.subject))
+    await caller.write("row")
+    await done(_join(store, caller.subject).enqueue_tx("more", 1))
     await expect_nothing(other, "before the caller's commit")
     await caller.commit()
+    expect_equal(len(await other.queue("more").jobs()), 1, "jobs of a second join")
     expect_equal(await case.harness.written(case.address), ["row"], "the caller's rows")
     await expect_everything(other, "after the caller's commit")
 
@@ -113,6 +115,8 @@ async def methods(case: Case, kind: JoinKind) -> None:
     first = await done(tx.publish_tx("log", 5))
     second = await done(tx.publish_with_key_tx("log", "key", 6))
     more = await done(tx.publish_many_tx("log", [7, 8]))
+    expect_equal(sorted({first, second, *more}), [first, second, *more], "ascending offsets")
+    expect_equal((len(ids), len(more)), (2, 2), "ids and offsets of the bulk forms")
     await done(tx.save_offset_tx("log", "reader", second))
     await done(tx.notify_tx("news", 9))
     job = await done(tx.get_job_tx("work", job_id))

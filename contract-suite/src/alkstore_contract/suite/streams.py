@@ -143,7 +143,7 @@ async def offsets_stay(case: Case) -> None:
     store = await case.store()
     stream = store.stream("log")
     await stream.publish(0)
-    kept = await stream.publish_with_key("key", 1, {"a": "b"})
+    kept = await stream.publish_with_key("key", 1)
     before = (await stream.read_since(kept - 1, 1))[0]
     await case.advance(1_000)
     await stream.publish_with_key("key", 2)

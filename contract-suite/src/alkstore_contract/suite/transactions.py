@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @prop("transactions.commit.everything", decided="Transactions/One transaction")
 async def commit_everything(case: Case) -> None:
-    """After a commit another client sees the job, the event, the message and the offset."""
+    """After a commit another client sees every job, event, message and offset that was in it."""
     store, other = await case.store(), await case.store()
     tx = await store.begin_tx()
     await write_everything(tx)
+    await tx.enqueue_many_tx("bulk", [1, 2])
+    await tx.publish_many_tx("bulk", [1, 2])
     await tx.commit()
     await expect_everything(other, "after commit() returned")
+    expect_equal(len(await other.queue("bulk").jobs()), 2, "jobs of the bulk form")
+    expect_equal(len(await other.stream("bulk").read_since(0, 10)), 2, "events of the bulk form")
 
 
 @prop("transactions.commit.at_once", decided="Transactions/One transaction")
