@@ -14,7 +14,7 @@ import pytest
 from alkstore_core import DatabaseError
 from alkstore_core.names import RECONNECTED
 from alkstore_core.spi import Fired, Topic
-from alkstore_postgres import PostgresStore, listener
+from alkstore_postgres import PostgresOpts, PostgresStore, listener
 
 X = Topic("channel", "x")
 
@@ -132,6 +132,33 @@ async def test_a_silent_peer_is_noticed(signals_on, sql, proxy_to, postgres_url)
     assert Fired.RECONNECTED is await soon(subscription)
     await sql.execute("NOTIFY x")
     assert Fired.SIGNALLED is await soon(subscription)
+
+
+async def test_nothing_is_lost_in_the_silence(proxy_to, postgres_url):
+    """A consumer and workers whose listener was cut off silently get all that was committed
+    meanwhile, as soon as the silence is noticed.
+    """
+    proxy = await proxy_to(postgres_url)
+    opts = PostgresOpts(listen_url=proxy.url)
+    async with (
+        PostgresStore(postgres_url, opts=opts) as store,
+        PostgresStore(postgres_url) as other,
+    ):
+        ears = store._runtime.engine.signals._listener
+        ears._liveness = ears._patience = ears._connect_timeout = 0.3
+        events = await store.stream("s").subscribe("c")
+        wakes = await store.queue("q").wakes()
+        receiver = await store.listen("x")
+        proxy.stall()
+        for number in range(10):
+            await other.stream("s").publish(number)
+        await other.queue("q").enqueue("meanwhile")
+        asyncio.get_running_loop().call_later(1.0, proxy.resume)
+        async with asyncio.timeout(30):
+            assert list(range(10)) == [(await events.recv()).payload_as(int) for _ in range(10)]
+            assert await wakes.recv()
+            assert RECONNECTED == (await receiver.recv()).channel
+        assert "meanwhile" == (await store.queue("q").claim_one("w")).job.payload_as(str)
 
 
 async def test_a_silent_peer_keeps_nobody_from_subscribing(signals_on, proxy_to, postgres_url):
