@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Mapping
 
     from alkstore_core.sql.merging import Merge
+    from alkstore_postgres.connections import Lease
 
 T = TypeVar("T")
 
@@ -46,16 +47,18 @@ class Coalescer:
     def __init__(
         self,
         merges: Mapping[Callable[..., Op[Any]], Merge],
+        take: Callable[[], Coroutine[Any, Any, Lease]],
         perform: Callable[..., Coroutine[Any, Any, Any]],
         start: Callable[[Coroutine[Any, Any, None]], object],
         translate: Callable[[BaseException], BaseException],
     ) -> None:
         """Prepare.
 
-        `perform` runs an op, `start` makes a task that the store waits for, `translate` gives
-        the error that a caller gets.
+        `take` gives a connection and `perform` runs an op on it, `start` makes a task that the
+        store waits for, `translate` gives the error that a caller gets.
         """
         self._merges = merges
+        self._take = take
         self._perform = perform
         self._start = start
         self._translate = translate
@@ -82,8 +85,19 @@ class Coalescer:
     async def _lane(self) -> None:
         self._about_to_start = False
         try:
-            while calls := self._next():
-                await self._together(calls)
+            while self._gathered:
+                # First a connection: whoever calls, or stops to wait, until there is one, counts.
+                try:
+                    lease = await self._take()
+                except Exception as error:  # noqa: BLE001 - every caller has to hear of it
+                    for call in self._next():
+                        self._fail(call, error)
+                    continue
+                calls = self._next()
+                if calls:
+                    await self._together(lease, calls)
+                else:
+                    await lease.give_back()
         finally:
             self._lanes -= 1
 
@@ -99,17 +113,16 @@ class Coalescer:
                 return wanted
         return []
 
-    async def _together(self, calls: list[_Call]) -> None:
+    async def _together(self, lease: Lease, calls: list[_Call]) -> None:
         if len(calls) == 1:
-            await self._alone(calls[0])
+            await self._alone(lease, calls[0])
             return
         op = self._merges[calls[0].op].run
         try:
-            values = await self._perform(Mode.WRITE, op, [call.args for call in calls])
+            values = await self._perform(lease, Mode.WRITE, op, [call.args for call in calls])
         except RefusedError:
             # Undone for certain: whoever it belongs to gets it, and nobody else.
-            for call in calls:
-                await self._alone(call)
+            await self._one_by_one(calls)
         except BaseException as error:
             for call in calls:
                 self._fail(call, error)
@@ -120,11 +133,14 @@ class Coalescer:
                 if not call.future.done():
                     call.future.set_result(value)
 
-    async def _alone(self, call: _Call) -> None:
-        if call.future.cancelled():
-            return
+    async def _one_by_one(self, calls: list[_Call]) -> None:
+        for call in calls:
+            if not call.future.cancelled():
+                await self._alone(None, call)
+
+    async def _alone(self, lease: Lease | None, call: _Call) -> None:
         try:
-            value = await self._perform(Mode.WRITE, call.op, *call.args)
+            value = await self._perform(lease, Mode.WRITE, call.op, *call.args)
         except BaseException as error:
             self._fail(call, error)
             if not isinstance(error, Exception):

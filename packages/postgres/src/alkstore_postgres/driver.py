@@ -66,7 +66,9 @@ class AutoDriver(Driver):
         self._timeout = timeout + GRACE
         self._describe = describe
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._coalescer = Coalescer(merges, self._perform, self._start, self._translate)
+        self._coalescer = Coalescer(
+            merges, connections.take, self._perform, self._start, self._translate
+        )
         self._closed = False
 
     def run(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> asyncio.Future[T]:
@@ -80,7 +82,9 @@ class AutoDriver(Driver):
             raise Closed("the store was closed; nothing was done")
         if self._coalescer.takes(op):
             return self._coalescer.call(op, args)
-        return asyncio.shield(self._start(self._settle(mode, op, *args)))
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._start(self._answer(answer, mode, op, *args))
+        return answer
 
     async def close(self) -> None:
         """Finish what was accepted. Idempotent."""
@@ -94,13 +98,28 @@ class AutoDriver(Driver):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _settle(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:
+    async def _answer(
+        self, answer: asyncio.Future[T], mode: Mode, op: Callable[..., Op[T]], *args: Any
+    ) -> None:
         try:
-            return await self._perform(mode, op, *args)
-        except (LostError, RefusedError) as error:
-            raise self._translate(error) from error.__cause__
+            lease = await self._connections.take()
+            if answer.cancelled():
+                # Nothing has begun, so nothing has to.
+                await lease.give_back()
+                return
+            value = await self._perform(lease, mode, op, *args)
+        except BaseException as error:
+            if not answer.cancelled():
+                answer.set_exception(self._translate(error))
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not answer.cancelled():
+                answer.set_result(value)
 
-    async def _perform(self, mode: Mode, op: Callable[..., Op[T]], *args: Any) -> T:
+    async def _perform(
+        self, lease: Lease | None, mode: Mode, op: Callable[..., Op[T]], *args: Any
+    ) -> T:
         """Run an op, again when the server undid it for a deadlock or a changed table.
 
         Raises:
@@ -112,7 +131,8 @@ class AutoDriver(Driver):
         tries = TRIES
         while True:
             tries -= 1
-            lease = await self._connections.take()
+            if lease is None:
+                lease = await self._connections.take()
             try:
                 return await self._attempt(lease, op, args)
             except LostError:
@@ -124,6 +144,7 @@ class AutoDriver(Driver):
                 undone = isinstance(error, _UNDONE) or judge(error) is Fault.BUSY
                 if not undone or not tries:
                     raise RefusedError from error
+            lease = None
 
     def _translate(self, error: BaseException) -> BaseException:
         cause = error.__cause__
@@ -133,7 +154,9 @@ class AutoDriver(Driver):
             return refused(self._describe, cause)
         if isinstance(error, AlkstoreError):
             # Of its own for each caller: an error that is raised gets a traceback.
-            return copy.copy(error)
+            told = copy.copy(error)
+            told.__cause__ = cause
+            return told
         return refused(self._describe, error)
 
     async def _attempt(self, lease: Lease, op: Callable[..., Op[T]], args: Sequence[Any]) -> T:
