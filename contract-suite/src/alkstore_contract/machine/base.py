@@ -118,6 +118,8 @@ class Machine(RuleBasedStateMachine):
     """Stores, tasks, time and the model. What is done with them is in the subclasses."""
 
     harness: ClassVar[Harness]
+    omits: ClassVar[frozenset[str]] = frozenset()
+    """Steps that this kind of history goes without, for the sake of the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +165,8 @@ class Machine(RuleBasedStateMachine):
     def steps(self) -> dict[str, Step]:
         """What can be done, by name."""
         members = {name: getattr(type(self), name) for name in dir(type(self))}
-        return {name: m.step for name, m in members.items() if hasattr(m, "step")}
+        taken = {name: m for name, m in members.items() if name not in self.omits}
+        return {name: m.step for name, m in taken.items() if hasattr(m, "step")}
 
     @initialize(data=st.data())
     def begin_history(self, data: st.DataObject) -> None:

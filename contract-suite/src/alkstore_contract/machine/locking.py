@@ -61,6 +61,7 @@ class Locking(Machine):
             if lease is not None and lease.owner != by:
                 expected(handle, None)
                 return "nothing"
+            expected(handle is not None, True, "the lock was to be had")
             expected((handle.name, handle.owner), (lock, by), "the handle's name and owner")
             if lease is not None:
                 expected(handle.token, lease.token, "the token of the lease that it has")
@@ -98,6 +99,33 @@ class Locking(Machine):
             lambda lock: self.model.locks.release(self.now, lock.name, lock.token),
         )
 
+    @step(when=_tried, actor=who, number=numbers, fails=st.booleans())
+    def lock_block(self, actor: int, number: int, *, fails: bool) -> None:
+        """A lock is used as a block, which releases it on leaving, however it is left."""
+        lock = self._lock(number)
+        if lock is None or lock.client.closed or self.holder() is not None:
+            return
+        handle = lock.handle
+
+        async def work() -> str:
+            async with handle:
+                if fails:
+                    raise _BlockError
+            return "left"
+
+        def judge(answer: Answer) -> str:
+            outcome = raised(answer, _BlockError) if fails else str(value_of(answer))
+            self.model.locks.release(self.now, lock.name, lock.token)
+            return outcome
+
+        what = f"async with lock {lock.name!r} token {lock.token}{', failing' * fails}"
+        self.do(Call(actor, lock.client, what, work, judge))
+
+    def _lock(self, number: int) -> Locked | None:
+        """A handle, mostly one whose lease is live."""
+        good = {key: lock for key, lock in self.locked.items() if self._leased(lock)}
+        return self.pick(good if good and number < STALE else self.locked, number)
+
     def _with_lock(
         self,
         actor: int,
@@ -106,8 +134,7 @@ class Locking(Machine):
         work: Callable[[Any], Awaitable[bool]],
         model: Callable[[Locked], bool],
     ) -> None:
-        good = {key: lock for key, lock in self.locked.items() if self._leased(lock)}
-        lock = self.pick(good if good and number < STALE else self.locked, number)
+        lock = self._lock(number)
         if lock is None or (lock.client.closed and self.holder() is not None):
             return
         handle, closed = lock.handle, lock.client.closed
@@ -147,3 +174,7 @@ class Locking(Machine):
             ],
             "locks()",
         )
+
+
+class _BlockError(Exception):
+    """What a lock's block raises."""

@@ -6,7 +6,7 @@ import gc
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
@@ -356,9 +356,10 @@ class Transacting(Enqueuing, Streaming):
         given=sources.some_options,
         stream=streams,
         channel=st.integers(0, 1),
+        form=st.sampled_from(["with_tx", "transaction", "begin_tx"]),
         ending=st.sampled_from(["return", "return", "raise", "commit", "roll back"]),
     )
-    def with_tx(
+    def block_tx(
         self,
         actor: int,
         client: int,
@@ -366,15 +367,19 @@ class Transacting(Enqueuing, Streaming):
         given: Options,
         stream: int,
         channel: int,
+        form: str,
         ending: str,
     ) -> None:
-        """A function is run in a transaction, which ends as the function does."""
+        """A transaction is a function or a block, and ends as that does.
+
+        But for `begin_tx`, whose block rolls back unless it was committed by hand.
+        """
         at, log = self.clients[client], STREAMS[stream]
         if self.unsettled(log):
             return
         calls = [
-            self.enqueuing(sources.NAMES[name], ["with_tx"], given),
-            self.publishing(log, None, ["with_tx"]),
+            self.enqueuing(sources.NAMES[name], ["in a block"], given),
+            self.publishing(log, None, ["in a block"]),
             self.notifying(CHANNELS[channel]),
         ]
 
@@ -388,25 +393,36 @@ class Transacting(Enqueuing, Streaming):
                 await tx.rollback()
             return answers
 
+        async def work() -> Any:
+            if form == "with_tx":
+                return await at.store.with_tx(body)
+            block: Any = at.store.transaction() if form == "transaction" else at.store.begin_tx()
+            async with block as tx:
+                return await body(tx)
+
+        commits = ending == "commit" or (ending == "return" and form != "begin_tx")
+
         def judge(answer: Answer) -> str:
-            return self._ended_as(at, ending, calls, answer)
+            wants = self._in_block(calls, answer, fails=ending == "raise")
+            if commits:
+                self._take_over(wants, at)
+            return f"{'committed' if commits else 'rolled back'}"
 
-        text = f"with_tx({', '.join(call.text for call in calls)}; {ending})"
-        self.do(Call(actor, at, text, lambda: at.store.with_tx(body), judge))
+        text = f"{form}: {', '.join(call.text for call in calls)}; {ending}"
+        self.do(Call(actor, at, text, work, judge))
 
-    def _ended_as(self, at: Client, ending: str, calls: list[Inside], answer: Answer) -> str:
-        if ending == "raise":
+    @staticmethod
+    def _in_block(calls: list[Inside], answer: Answer, *, fails: bool) -> Transaction:
+        """What was done in the block."""
+        if fails:
             raised(answer, _BodyError)
             answers = answer.error.args[0] if answer.error is not None else []
         else:
             answers = value_of(answer)
         wants = Transaction()
         for call, value in zip(calls, answers, strict=True):
-            call.judge(wants, type(answer)(value))
-        if ending in {"return", "commit"}:
-            self._take_over(wants, at)
-            return f"{answers}, committed"
-        return f"{answers}, rolled back"
+            call.judge(wants, evolve(answer, value=value, error=None))
+        return wants
 
 
 class _BodyError(Exception):

@@ -16,7 +16,7 @@ from alkstore_contract.machine.compare import expected, same_event
 from alkstore_contract.machine.streaming import CONSUMERS, STREAMS, Streaming, consumers, streams
 from alkstore_contract.machine.transacting import CHANNELS
 from alkstore_contract.model.wakes import Listener, Subscriber
-from alkstore_core import PayloadTooLarge
+from alkstore_core import PayloadTooLarge, StopToken
 
 if TYPE_CHECKING:
     from alkstore_contract.model.jobs import Job
@@ -36,13 +36,17 @@ class Receiving:
     receiver: Any
     text: str
     channel: str
-    ended: bool
     expects: Listener | Subscriber
     eager: bool = False
     """Whether it is read after each commit, so that no wake stands in for another."""
 
+    stop: StopToken = field(factory=StopToken)
+    """Ends it, like `close`."""
+
     knows: set[int] = field(factory=set)
     """The jobs whose time its store was told of, so that it wakes as soon as they come due."""
+
+    ended: bool = False
 
 
 class Waking(Streaming):
@@ -83,7 +87,14 @@ class Waking(Streaming):
         """A receiver is attached to a channel."""
         at, name = self.clients[client], CHANNELS[channel]
         listener = Listener(name, None)
-        self._attach(at, f"listen({name!r})", name, lambda: at.store.listen(name), listener, eager)
+        self._attach(
+            at,
+            f"listen({name!r})",
+            name,
+            lambda stop: at.store.listen(name, stop),
+            listener,
+            eager=eager,
+        )
 
     @step(2, client=where, name=sources.names, eager=st.sampled_from([True, True, True, False]))
     def wakes(self, client: int, name: int, *, eager: bool) -> None:
@@ -93,18 +104,20 @@ class Waking(Streaming):
         listener = Listener(None, queue)
         # A queue with a past may have something due, or a wake of its past that comes late.
         listener.possible = queue in self.touched
-        self._attach(at, f"{queue!r} wakes()", source.name, source.wakes, listener, eager)
+        self._attach(at, f"{queue!r} wakes()", source.name, source.wakes, listener, eager=eager)
 
     def _attach(
-        self, at: Client, text: str, channel: str, attach: Any, listener: Listener, eager: bool
+        self, at: Client, text: str, channel: str, attach: Any, listener: Listener, *, eager: bool
     ) -> None:
+        stop = StopToken()
+
         async def attached() -> Any:
-            return await attach()
+            return await attach(stop)
 
         self.say(f"store {at.number}: {text}{', to be read after each commit' * eager}")
         receiver = self.look(attached, text)
         knows = {job.id for job in self.model.queues.live.values()}
-        self._keep(Receiving(at, receiver, text, channel, False, listener, eager, knows))
+        self._keep(Receiving(at, receiver, text, channel, listener, eager, stop, knows))
 
     @step(client=where, stream=streams, consumer=consumers)
     def subscribe(self, client: int, stream: int, consumer: int) -> None:
@@ -112,13 +125,15 @@ class Waking(Streaming):
         at, name, reader = self.clients[client], STREAMS[stream], CONSUMERS[consumer]
         text = f"{name!r} subscribe({reader!r})"
 
+        stop = StopToken()
+
         async def attached() -> Any:
-            return await at.store.stream(name).subscribe(reader)
+            return await at.store.stream(name).subscribe(reader, stop)
 
         self.say(f"store {at.number}: {text}")
         receiver = self.look(attached, text)
         expects = Subscriber(name, reader, self.model.streams.position(name, reader))
-        self._keep(Receiving(at, receiver, text, "", False, expects))
+        self._keep(Receiving(at, receiver, text, "", expects, stop=stop))
 
     def _keep(self, receiving: Receiving) -> None:
         self.keep(self.receivers, receiving, RECEIVERS)
@@ -251,11 +266,20 @@ class Waking(Streaming):
         text = f"{receiving.text}, save_offset()"
         self.do(Call(actor, receiving.client, text, receiver.save_offset, judge))
 
-    @step(when=lambda m: len(m.receivers) > RECEIVERS // 2, number=which)
-    def close_receiver(self, number: int) -> None:
-        """A receiver is closed."""
+    @step(when=lambda m: len(m.receivers) > RECEIVERS // 2, number=which, stops=st.booleans())
+    def close_receiver(self, number: int, *, stops: bool) -> None:
+        """A receiver is closed, or its token is stopped."""
         receiving = self.pick(self.receivers, number)
-        if receiving is not None and not receiving.client.closed:
-            self.say(f"store {receiving.client.number}: {receiving.text}, close()")
-            self.look(receiving.receiver.close, "close()")
-            receiving.ended = True
+        if receiving is None or receiving.client.closed or receiving.ended:
+            return
+        how = "stop()" if stops else "close()"
+        self.say(f"store {receiving.client.number}: {receiving.text}, {how}")
+        receiving.ended = True
+        if not stops:
+            self.look(receiving.receiver.close, how)
+            return
+        receiving.stop.stop()
+        # A token may be stopped in any thread: the end comes soon, and it comes.
+        while self.look(receiving.receiver.recv, "recv()") is not None:
+            pass
+        self.add("ended")

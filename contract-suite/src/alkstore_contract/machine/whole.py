@@ -95,6 +95,26 @@ class Transactions(_Jobs, _Events, Transacting, Claiming):
 class Wakes(_Jobs, _Events, Waking, Transacting, Claiming):
     """Receivers, beside everything that may wake them."""
 
+    omits = frozenset(
+        {
+            "ack_ids",
+            "get_job",
+            "get_offset",
+            "heartbeat",
+            "list_jobs",
+            "look_at_stream",
+            "purge",
+            "read_from",
+            "read_since",
+            "read_tx",
+            "save_offset",
+            "save_offset_tx",
+            "stats",
+            "use_ended",
+            "work_off",
+        }
+    )
+
 
 class Whole(_Jobs, _Events, _Leases, _Rhythms, Waking, Transacting, Delivering):
     """All mechanisms on one database."""
