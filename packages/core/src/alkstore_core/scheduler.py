@@ -19,7 +19,7 @@ from alkstore_core.policy.every import parse_every
 from alkstore_core.policy.options import PLAIN
 from alkstore_core.requests import SCHEDULES
 from alkstore_core.runtime import quietly
-from alkstore_core.spi import Fired, Topic
+from alkstore_core.spi import APART, Fired, Topic
 from alkstore_core.values import ScheduleOpts
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ async def run_schedules(runtime: Runtime, stop: StopToken) -> None:
     try:
         subscription = await runtime.engine.signals.subscribe(SCHEDULES)
         bell = _Bell(runtime, subscription, stop)
+        apart = APART.set(True)
         try:
             await _Runner(runtime, stop, bell).run()
         finally:
+            APART.reset(apart)
             bell.close()
     finally:
         runtime.runners.discard(ended)

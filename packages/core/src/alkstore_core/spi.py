@@ -21,7 +21,8 @@ from __future__ import annotations
 import asyncio
 import enum
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,13 @@ TopicKind = Literal["channel", "queue", "stream", "schedules"]
 NameKind = Literal["queue", "stream"]
 RecordKind = Literal["jobs", "dead_jobs", "events", "consumers", "schedules"]
 Scalar = str | int | bytes | None
+
+
+APART: Final[ContextVar[bool]] = ContextVar("alkstore_apart", default=False)
+"""True in `run_schedules`, and in what it starts: its lease must not lapse behind other callers.
+
+An engine whose callers share a number of connections serves it from one of its own.
+"""
 
 
 class Topic(NamedTuple):

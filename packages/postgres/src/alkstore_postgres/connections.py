@@ -6,18 +6,18 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
-from sqlalchemy import exc
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import Engine, exc
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from alkstore_core import DatabaseError
 from alkstore_core.errors import AlkstoreError
+from alkstore_core.spi import APART
 from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import reason
 from alkstore_postgres.urls import connect
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
     from sqlalchemy.pool import PoolProxiedConnection
 
     from alkstore_postgres.opts import PostgresOpts
@@ -142,6 +142,21 @@ class Connections:
         self._own = own
         self._describe = describe
         self._bare = own and not opts.pgbouncer
+        self._apart: AsyncEngine | None = None
+
+    @property
+    def callers_engine(self) -> AsyncEngine:
+        """The pool for whoever is calling: a scheduler has one of its own, for one connection.
+
+        Otherwise transactions that hold the pool would cost it its leadership.
+        """
+        if not APART.get():
+            return self.engine
+        if self._apart is None:
+            sync = self.engine.sync_engine
+            # A pool of the same making: with the engine's arguments and events.
+            self._apart = AsyncEngine(Engine(sync.pool.recreate(), sync.dialect, sync.url))
+        return self._apart
 
     async def take(self) -> Lease:
         """A connection that works, as far as anybody has heard.
@@ -170,7 +185,9 @@ class Connections:
         return lease
 
     async def close(self) -> None:
-        """Close every connection of an engine of our own."""
+        """Close every connection of ours."""
+        if self._apart is not None:
+            await self._apart.dispose()
         if self._own:
             await self.engine.dispose()
 
@@ -190,7 +207,7 @@ class Connections:
         return failure
 
     async def _take(self) -> Lease:
-        pool = self.engine.sync_engine.pool
+        pool = self.callers_engine.sync_engine.pool
         try:
             return Lease(await greenlet_spawn(pool.connect), direct=self._own)
         except AlkstoreError:

@@ -56,9 +56,6 @@ class Transactions:
         self._schema = schema
         self._timeout = timeout + GRACE
         self._describe = describe
-        # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
-        # Postgres answers ROLLBACK to the COMMIT of a failed transaction, which nobody else reads.
-        self._engine = connections.engine.execution_options(isolation_level="AUTOCOMMIT")
         event.listen(connections.engine.sync_engine, "invalidate", _on_invalidate)
 
     def close(self) -> None:
@@ -75,6 +72,9 @@ class Transactions:
         while True:
             connection, raw = await self._connect()
             try:
+                if raw.is_in_transaction():
+                    # Somebody else's, left behind past SQLAlchemy.
+                    await raw.execute("ROLLBACK", timeout=self._timeout)
                 await raw.execute(BEGIN, timeout=self._timeout)
                 break
             except BaseException as error:
@@ -100,7 +100,11 @@ class Transactions:
     async def _connect(self) -> tuple[AsyncConnection, asyncpg.Connection]:
         connection: AsyncConnection | None = None
         try:
-            connection = await self._engine.connect()
+            engine = self._connections.callers_engine
+            # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
+            # Postgres answers ROLLBACK to the COMMIT of a failed transaction, and nobody else
+            # reads the answer.
+            connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
             raw = (await connection.get_raw_connection()).driver_connection
         except exc.TimeoutError as error:
             raise self._connections.exhausted(error) from error
