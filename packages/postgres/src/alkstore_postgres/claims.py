@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import case, delete, func, insert, literal_column, not_, null, or_, select, update
+from sqlalchemy import case, delete, func, insert, not_, null, or_, select, update
 
 from alkstore_core.sql._dialect import FOREVER, NOW, Elements, later, unindexed
 from alkstore_core.sql._jobs import (
@@ -42,40 +42,32 @@ if TYPE_CHECKING:
     from alkstore_core.values import Job
 
 
-def _least(column: ColumnElement[int], *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
-    """The first of an index. A plain EXISTS may become a scan past all that is not yet due."""
-    found = select(column).where(of_queue, column.is_not(None), *conditions).correlate(None)
-    return found.order_by(column).limit(ONE).offset(ZERO).scalar_subquery()
+def _first(*order: ColumnElement[Any], where: Sequence[ColumnElement[bool]]) -> ScalarSelect[Any]:
+    """The first row of an index. A plain EXISTS may become a scan past all that does not match."""
+    found = select(jobs.c.id).where(of_queue, *where).order_by(*order).correlate(None)
+    return found.limit(ONE).offset(ZERO).scalar_subquery()
 
 
-_least_due = _least(jobs.c.run_at, jobs.c.state == DELAYED)
-_least_lapse = _least(jobs.c.claim_expires_at, jobs.c.state == PROCESSING)
-_ready_expiry = _least(jobs.c.expires_at, jobs.c.state == READY)
-_delayed_expiry = _least(jobs.c.expires_at, jobs.c.state == DELAYED)
-
-_due = _least_due <= NOW
-_lapsed = _least_lapse < NOW
-_expired = or_(_ready_expiry <= NOW, _delayed_expiry <= NOW)
+# Each look ends at the present: behind it stand all claims that are live, and those that were
+# acked and whose rows an old snapshot keeps from being cleared away.
+_due = _first(jobs.c.run_at, where=[jobs.c.state == DELAYED, jobs.c.run_at <= NOW])
+_lapsed = _first(
+    jobs.c.claim_expires_at, where=[jobs.c.state == PROCESSING, jobs.c.claim_expires_at < NOW]
+)
+_ready_expired = _first(jobs.c.expires_at, where=[jobs.c.state == READY, expired])
+_delayed_expired = _first(jobs.c.expires_at, where=[jobs.c.state == DELAYED, expired])
 
 # Not as an OR: that the planner may read as two ranges of an index, all of both, and sort them.
 _unexpired = func.coalesce(jobs.c.expires_at, FOREVER) > NOW
 
-_false: ColumnElement[bool] = literal_column("false")
-
 # Ready all the same: another worker was faster to make what came due ready.
-_ready = (
-    select(jobs.c.id)
-    .where(jobs.c.state == READY, of_queue, _unexpired)
-    .order_by(*claim_order)
-    .limit(ONE)
-    .offset(ZERO)
-    .correlate(None)
-    .scalar_subquery()
-    .is_not(None)
-)
+_ready = _first(*claim_order, where=[jobs.c.state == READY, _unexpired])
 
 PROBE = select(
-    *(case((condition, ONE), else_=ZERO) for condition in (_due, _lapsed, _expired, _ready)),
+    _due.is_not(None),
+    _lapsed.is_not(None),
+    or_(_ready_expired.is_not(None), _delayed_expired.is_not(None)),
+    _ready.is_not(None),
 )
 
 _claimed: dict[str, ColumnElement[Any]] = {
@@ -99,11 +91,7 @@ def _take(*conditions: ColumnElement[bool]) -> Update:
     return update(jobs).where(among(jobs.c.id, taken)).values(_claimed).returning(*job_columns)
 
 
-def _nothing(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    return not_(case((condition, literal_column("true")), else_=_false))
-
-
-CLAIM = _take(_nothing(_due), _nothing(_lapsed), _nothing(_expired))
+CLAIM = _take(*(due.is_(None) for due in (_due, _lapsed, _ready_expired, _delayed_expired)))
 CLAIM_ANYWAY = _take()
 
 
@@ -189,7 +177,7 @@ def claim(wake: Wake, queue: str, worker_id: str, limit: int) -> Op[list[Job]]: 
     return found
 
 
-def _promote(queue: str, chunk: int, due: int, lapses: int, expiries: int) -> Op[None]:
+def _promote(queue: str, chunk: int, due: bool, lapses: bool, expiries: bool) -> Op[None]:
     """Make ready what came due, bury what has no attempt left, set aside what expired."""
     row = {"queue": queue, "chunk": chunk}
     if expiries:

@@ -57,20 +57,23 @@ class PostgresHarness(Harness):
 
     @contextlib.asynccontextmanager
     async def home(self) -> AsyncIterator[str]:
-        """The name of a schema that is not there yet."""
+        """The name of a schema that is not there yet, beside one for the caller's own tables."""
         address = f"alkstore_{secrets.token_hex(6)}"
+        await self._execute(f'CREATE SCHEMA "{address}_caller"')
         try:
             yield address
         finally:
             await self._execute(
                 f'DROP SCHEMA IF EXISTS "{address}" CASCADE',
-                f'DROP SCHEMA IF EXISTS "{address}_caller" CASCADE',
+                f'DROP SCHEMA "{address}_caller" CASCADE',
             )
 
     def store(self, address: str, clock: Clock | None) -> Store:
         """A store in the schema."""
         opts = PostgresOpts(schema=address, pool_size=5)
-        return PostgresStore(self.url, opts=opts, clock=clock)
+        # Where tables go that a property makes on a transaction's connection.
+        settings = f"{'&' if '?' in self.url else '?'}search_path={address}_caller"
+        return PostgresStore(self.url + settings, opts=opts, clock=clock)
 
     async def sever(self, address: str) -> None:  # noqa: ARG002 - they all are of this test
         """Cut the connections of every store in this database."""
@@ -80,7 +83,6 @@ class PostgresHarness(Harness):
     async def caller(self, address: str, kind: JoinKind) -> AsyncIterator[Caller]:
         """A transaction on an engine of the caller's, with a table of the caller's."""
         await self._execute(
-            f'CREATE SCHEMA IF NOT EXISTS "{address}_caller"',
             f'CREATE TABLE IF NOT EXISTS "{address}_caller".written (value text NOT NULL)',
         )
         insert = text(f'INSERT INTO "{address}_caller".written VALUES (:value)')  # noqa: S608

@@ -1,38 +1,38 @@
 -- PROBE
-SELECT CASE WHEN ((SELECT alkstore.__alkstore_jobs.run_at
+SELECT (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.run_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'delayed' ORDER BY alkstore.__alkstore_jobs.run_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN 1 ELSE 0 END AS anon_1, CASE WHEN ((SELECT alkstore.__alkstore_jobs.claim_expires_at
+WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.state = 'delayed' AND alkstore.__alkstore_jobs.run_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.run_at
+ LIMIT 1 OFFSET 0) IS NOT NULL AS anon_1, (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.claim_expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'processing' ORDER BY alkstore.__alkstore_jobs.claim_expires_at
- LIMIT 1 OFFSET 0) < (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN 1 ELSE 0 END AS anon_2, CASE WHEN ((SELECT alkstore.__alkstore_jobs.expires_at
+WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.state = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at < (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.claim_expires_at
+ LIMIT 1 OFFSET 0) IS NOT NULL AS anon_2, (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'ready' ORDER BY alkstore.__alkstore_jobs.expires_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) OR (SELECT alkstore.__alkstore_jobs.expires_at
+WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.state = 'ready' AND alkstore.__alkstore_jobs.expires_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.expires_at
+ LIMIT 1 OFFSET 0) IS NOT NULL OR (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'delayed' ORDER BY alkstore.__alkstore_jobs.expires_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN 1 ELSE 0 END AS anon_3, CASE WHEN ((SELECT alkstore.__alkstore_jobs.id
+WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.state = 'delayed' AND alkstore.__alkstore_jobs.expires_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.expires_at
+ LIMIT 1 OFFSET 0) IS NOT NULL AS anon_3, (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.state = 'ready' AND alkstore.__alkstore_jobs.queue = $1::VARCHAR AND coalesce(alkstore.__alkstore_jobs.expires_at, 9223372036854775807) > (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.priority DESC, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.id
- LIMIT 1 OFFSET 0) IS NOT NULL) THEN 1 ELSE 0 END AS anon_4;
+WHERE alkstore.__alkstore_jobs.queue = $1::VARCHAR AND alkstore.__alkstore_jobs.state = 'ready' AND coalesce(alkstore.__alkstore_jobs.expires_at, 9223372036854775807) > (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.priority DESC, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.id
+ LIMIT 1 OFFSET 0) IS NOT NULL AS anon_4;
 
 -- CLAIM
 WITH best AS MATERIALIZED
 (SELECT alkstore.__alkstore_jobs.id AS id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.state = 'ready' AND alkstore.__alkstore_jobs.queue = $3::VARCHAR AND coalesce(alkstore.__alkstore_jobs.expires_at, 9223372036854775807) > (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AND NOT CASE WHEN ((SELECT alkstore.__alkstore_jobs.run_at
+WHERE alkstore.__alkstore_jobs.state = 'ready' AND alkstore.__alkstore_jobs.queue = $3::VARCHAR AND coalesce(alkstore.__alkstore_jobs.expires_at, 9223372036854775807) > (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AND (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.run_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'delayed' ORDER BY alkstore.__alkstore_jobs.run_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN true ELSE false END AND NOT CASE WHEN ((SELECT alkstore.__alkstore_jobs.claim_expires_at
+WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.state = 'delayed' AND alkstore.__alkstore_jobs.run_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.run_at
+ LIMIT 1 OFFSET 0) IS NULL AND (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.claim_expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'processing' ORDER BY alkstore.__alkstore_jobs.claim_expires_at
- LIMIT 1 OFFSET 0) < (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN true ELSE false END AND NOT CASE WHEN ((SELECT alkstore.__alkstore_jobs.expires_at
+WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.state = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at < (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.claim_expires_at
+ LIMIT 1 OFFSET 0) IS NULL AND (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'ready' ORDER BY alkstore.__alkstore_jobs.expires_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) OR (SELECT alkstore.__alkstore_jobs.expires_at
+WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.state = 'ready' AND alkstore.__alkstore_jobs.expires_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.expires_at
+ LIMIT 1 OFFSET 0) IS NULL AND (SELECT alkstore.__alkstore_jobs.id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.expires_at IS NOT NULL AND alkstore.__alkstore_jobs.state = 'delayed' ORDER BY alkstore.__alkstore_jobs.expires_at
- LIMIT 1 OFFSET 0) <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN true ELSE false END ORDER BY alkstore.__alkstore_jobs.priority DESC, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.id
+WHERE alkstore.__alkstore_jobs.queue = $3::VARCHAR AND alkstore.__alkstore_jobs.state = 'delayed' AND alkstore.__alkstore_jobs.expires_at <= (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.expires_at
+ LIMIT 1 OFFSET 0) IS NULL ORDER BY alkstore.__alkstore_jobs.priority DESC, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.id
  LIMIT $4::BIGINT OFFSET 0 FOR UPDATE OF __alkstore_jobs SKIP LOCKED)
  UPDATE alkstore.__alkstore_jobs SET state='processing', attempts=(alkstore.__alkstore_jobs.attempts + 1), worker_id=$1::VARCHAR, claimed_at=(SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)), claim_expires_at=CASE WHEN (alkstore.__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint))) THEN 9223372036854775807 ELSE (SELECT coalesce($2::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) + alkstore.__alkstore_jobs.visibility_timeout_s END WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT best.id
 FROM best))) RETURNING alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.queue, alkstore.__alkstore_jobs.payload, alkstore.__alkstore_jobs.headers, alkstore.__alkstore_jobs.state, alkstore.__alkstore_jobs.priority, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.created_at, alkstore.__alkstore_jobs.expires_at, alkstore.__alkstore_jobs.attempts, alkstore.__alkstore_jobs.max_attempts, alkstore.__alkstore_jobs.visibility_timeout_s, alkstore.__alkstore_jobs.backoff_base_s, alkstore.__alkstore_jobs.dead_letter_retention_s, alkstore.__alkstore_jobs.worker_id, alkstore.__alkstore_jobs.claimed_at, alkstore.__alkstore_jobs.claim_expires_at, alkstore.__alkstore_jobs.last_error, NULL AS died_at;
