@@ -23,6 +23,7 @@ MODULES = (
     "alkstore_core.sql.transfer",
     "alkstore_postgres.claims",
     "alkstore_postgres.dead_letters",
+    "alkstore_postgres.diagnosis",
     "alkstore_postgres.forms",
     "alkstore_postgres.locks",
     "alkstore_postgres.queues",

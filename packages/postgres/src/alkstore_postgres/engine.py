@@ -13,6 +13,7 @@ from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.op import Mode, Op
 from alkstore_core.sql.store import SqlEngine
 from alkstore_postgres.connections import Connections, own_engine
+from alkstore_postgres.diagnosis import diagnose
 from alkstore_postgres.driver import AutoDriver
 from alkstore_postgres.joining import Home
 from alkstore_postgres.outside import connect_like
@@ -132,7 +133,7 @@ class PostgresEngine(SqlEngine):
 
     async def diagnose(self) -> Iterable[Finding]:
         """What an operator should know about this database."""
-        return ()
+        return await self._driver.run(Mode.READ, diagnose, self._opts.schema)
 
     async def _prepare(self) -> None:
         opts = self._opts
@@ -144,7 +145,7 @@ class PostgresEngine(SqlEngine):
             self._connections,
             self._compiler,
             self.read_clock,
-            stepwise=STEPWISE | {look, read_now},
+            stepwise=STEPWISE | {diagnose, look, read_now},
             merges=MERGES,
             **options,
         )

@@ -52,7 +52,7 @@ from alkstore_postgres.forms import Wake, adapted, among, locked, materialized, 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from sqlalchemy import Executable, Insert, Select
+    from sqlalchemy import Executable, Insert, ScalarSelect, Select, TableClause
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.spi import Entry
@@ -118,27 +118,28 @@ APPEND_MANY_IN_WAKING = waking(APPEND_MANY_IN)
 
 TAIL = select(_last, func.current_setting(literal_column("'transaction_isolation'"), type_=Text))
 
-_locks = table(
+locks: TableClause = table(
     "pg_locks",
     *(column(name) for name in ("locktype", "database", "classid", "objid", "objsubid", "pid")),
 )
 _databases = table("pg_database", column("oid"), column("datname"))
-_database = (
+this_database: ScalarSelect[Any] = (
     select(_databases.c.oid)
     .where(_databases.c.datname == func.current_database())
     .scalar_subquery()
 )
 _tail = bindparam("tail", type_=BigInteger)
-_note = cast(_locks.c.objid, BigInteger)
+_note = cast(locks.c.objid, BigInteger)
 _before: ColumnElement[int] = _WRAP - _AHEAD
 _distance = ((_note - _tail + _before) % _WRAP + _WRAP) % _WRAP - _before
 
 HORIZON = select(_tail + func.min(_distance)).where(
-    _locks.c.locktype == literal_column("'advisory'"),
-    _locks.c.database == _database,
-    cast(_locks.c.classid, BigInteger) == bindparam("unsigned_key", type_=BigInteger),
-    _locks.c.objsubid == literal_column("2"),
-    _locks.c.pid != func.pg_backend_pid(),
+    locks.c.locktype == literal_column("'advisory'"),
+    locks.c.database == this_database,
+    cast(locks.c.classid, BigInteger) == bindparam("unsigned_key", type_=BigInteger),
+    locks.c.objsubid == literal_column("2"),
+    # A prepared transaction has no process, and holds its notes all the same.
+    locks.c.pid.is_distinct_from(func.pg_backend_pid()),
 )
 
 _place = tuple_(events.c.stream, events.c.offset)
