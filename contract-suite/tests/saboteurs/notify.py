@@ -172,7 +172,6 @@ SABOTEURS = {
     "notify.tx.commit": Saboteur(
         primitive("commit", _nothing_written_nothing_told),
         also={"notify.many_channels": "it signals and writes nothing"},
-        stateful=True,
     ),
     "notify.tx.rollback": Saboteur(
         primitive("rollback", _told_all_the_same),

@@ -88,13 +88,14 @@ async def _holding_events(real, kind):
 
 SABOTEURS = {
     "streams.apart": Saboteur(primitive("trim", _trim_by_prefix)),
-    "streams.bounds": Saboteur(primitive("bounds", _first_ever)),
+    "streams.bounds": Saboteur(primitive("bounds", _first_ever), stateful=True),
     "streams.concurrent": Saboteur(crowded(6)),
     "streams.listed": Saboteur(
         primitive("names", _holding_events),
         also={
             "inspection.streams": "it lists such a stream",
         },
+        stateful=True,
     ),
     "streams.offsets.ascending": Saboteur(
         primitive("append", _one_less_in_long_streams, where="tx"),

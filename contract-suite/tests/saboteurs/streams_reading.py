@@ -105,7 +105,8 @@ SABOTEURS = {
         stateful=True,
     ),
     "streams.consumer.listed": Saboteur(
-        result("list_consumers", lambda found: sorted(found, key=lambda one: one.offset))
+        result("list_consumers", lambda found: sorted(found, key=lambda one: one.offset)),
+        stateful=True,
     ),
     "streams.consumer.names": Saboteur(
         core(

@@ -85,8 +85,8 @@ async def _shared_out(real, self):
     return event
 
 
-async def _pairs_unannounced(real, stream, entries, **wake):
-    return await real.append(stream, entries, **({} if len(entries) == 2 else wake))
+async def _batches_unannounced(real, stream, entries, **wake):
+    return await real.append(stream, entries, **({} if len(entries) > 1 else wake))
 
 
 async def _first_stays(real, stream, horizon, limit):
@@ -176,9 +176,7 @@ SABOTEURS = {
     "streams.no_skip.subscribers": Saboteur(
         crowded(4), also={"streams.concurrent": "it has as many publishers"}
     ),
-    "streams.save.interleaved": Saboteur(
-        core("streams:EventReceiver.save_offset", _set_back), stateful=True
-    ),
+    "streams.save.interleaved": Saboteur(core("streams:EventReceiver.save_offset", _set_back)),
     "streams.save.receiver": Saboteur(
         core("streams:EventReceiver.save_offset", _saves_nothing_read)
     ),
@@ -191,7 +189,6 @@ SABOTEURS = {
             "receivers.cancelled": "it waits for the fourth event",
             "streams.subscribe.reading": "its second subscriber waits for the fourth event",
         },
-        stateful=True,
     ),
     "streams.subscribe.own_place": Saboteur(
         core("streams:EventReceiver._read_page", _follows_the_saved_offset), stateful=True
@@ -210,9 +207,7 @@ SABOTEURS = {
         also={"receivers.several": "two of its subscribers are one consumer's"},
         stateful=True,
     ),
-    "streams.subscribe.tx": Saboteur(
-        primitive("append", _pairs_unannounced, where="tx"), stateful=True
-    ),
+    "streams.subscribe.tx": Saboteur(primitive("append", _batches_unannounced, where="tx")),
     "streams.trim.boundary": Saboteur(
         primitive("trim", _first_stays),
         also={
@@ -250,7 +245,5 @@ SABOTEURS = {
     "streams.trim.rest": Saboteur(
         primitive("read", _headless_after_trim, where="auto"), stateful=True
     ),
-    "streams.trim.subscriber": Saboteur(
-        primitive("append", _emptied_is_forgotten, where="auto"), stateful=True
-    ),
+    "streams.trim.subscriber": Saboteur(primitive("append", _emptied_is_forgotten, where="auto")),
 }
