@@ -17,6 +17,8 @@ class Proxy:
         self._refusing = False
         self.connections = 0
         """How many were made so far."""
+        self.delay = 0.0
+        """Seconds by which everything arrives later."""
 
     @property
     def url(self) -> str:
@@ -92,6 +94,7 @@ class Proxy:
     async def _pump(self, reader, writer) -> None:
         while data := await reader.read(65536):
             await self._flowing.wait()
+            await asyncio.sleep(self.delay)
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError
