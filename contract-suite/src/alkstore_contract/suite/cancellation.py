@@ -53,7 +53,9 @@ async def publish(case: Case, started: int) -> None:
     expect(count in legal, f"{count} of 3 events are there, cancelled: {cancelled}")
 
 
-@prop("cancellation.transaction", decided="Store/Cancellation", cases=(*STARTED, 4, 6, 7, 9, 13, 21))
+@prop(
+    "cancellation.transaction", decided="Store/Cancellation", cases=(*STARTED, 4, 6, 7, 9, 13, 21)
+)
 async def transaction(case: Case, started: int) -> None:
     """A transaction whose task is cancelled at whatever moment is committed whole, or absent."""
     store, other = await case.store(), await case.store()
