@@ -68,6 +68,13 @@ async def test_business_writes_ride_along(store, sql):
     assert 1 == (await store.queue("q").stats()).ready
 
 
+async def test_the_caller_s_statements_are_planned_as_ever(store):
+    """Plans that ignore parameters are for our statements, not for those that ride along."""
+    async with store.transaction() as tx:
+        mode = await tx.connection.scalar(text("SHOW plan_cache_mode"))
+        assert "auto" == mode
+
+
 async def test_a_killed_session_is_an_error_and_no_more(store, sql):
     """A transaction whose backend is gone cannot be used or committed; the store goes on."""
     tx = await store.begin_tx()

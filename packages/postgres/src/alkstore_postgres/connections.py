@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 READ_COMMITTED: Final = "read committed"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
+# One round trip. In a transaction that the caller's statements share they are planned as ever.
+BEGIN_SHARED: Final = f"{BEGIN}; SET LOCAL plan_cache_mode = auto"
+
 GRACE: Final = 5.0
 """Seconds beyond the server's own time-out until a connection that says nothing is given up."""
 
@@ -51,6 +54,9 @@ def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
         arguments["prepared_statement_name_func"] = str
     else:
         settings["default_transaction_isolation"] = READ_COMMITTED
+        # The plans of our statements do not depend on their parameters; making them anew each
+        # time is a quarter of a claim.
+        settings["plan_cache_mode"] = "force_generic_plan"
         settings["statement_timeout"] = str(max(int(opts.statement_timeout * 1000), 1))
     options["server_settings"] = settings
     return create_async_engine(
@@ -143,6 +149,11 @@ class Connections:
         self._describe = describe
         self._bare = own and not opts.pgbouncer
         self._apart: AsyncEngine | None = None
+
+    @property
+    def begin(self) -> str:
+        """What begins a transaction that the caller's statements share."""
+        return BEGIN_SHARED if self._bare else BEGIN
 
     @property
     def callers_engine(self) -> AsyncEngine:

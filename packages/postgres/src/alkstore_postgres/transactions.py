@@ -13,7 +13,7 @@ from alkstore_core.errors import AlkstoreError
 from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op
-from alkstore_postgres.connections import BEGIN, GRACE, judge
+from alkstore_postgres.connections import GRACE, judge
 from alkstore_postgres.driver import execute
 from alkstore_postgres.session import PostgresTxSession
 from alkstore_postgres.streams import Publishing
@@ -75,7 +75,7 @@ class Transactions:
                 if raw.is_in_transaction():
                     # Somebody else's, left behind past SQLAlchemy.
                     await raw.execute("ROLLBACK", timeout=self._timeout)
-                await raw.execute(BEGIN, timeout=self._timeout)
+                await raw.execute(self._connections.begin, timeout=self._timeout)
                 break
             except BaseException as error:
                 was_dead = raw.is_closed()
