@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from alkstore_contract.machine import sources
 from alkstore_contract.machine.claiming import Claiming
@@ -95,7 +95,7 @@ class Transactions(_Jobs, _Events, Transacting, Claiming):
 class Wakes(_Jobs, _Events, Waking, Transacting, Claiming):
     """Receivers, beside everything that may wake them."""
 
-    omits = frozenset(
+    omits: ClassVar[frozenset[str]] = frozenset(
         {
             "ack_ids",
             "get_job",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Dialect
     from sqlalchemy.sql.compiler import SQLCompiler
     from sqlalchemy.sql.elements import ColumnElement
+    from sqlalchemy.sql.selectable import TableValuedAlias
 
 __all__ = ["EMPTY", "FOREVER", "NOW", "Bytes", "Elements", "later", "unindexed", "upsert"]
 
@@ -217,7 +218,7 @@ class Elements:
 
     def __init__(self, parameter: str) -> None:
         rows = _Each(bindparam(parameter, type_=Text))
-        self.table = rows.table_valued("key", "value", name=parameter)
+        self.table: TableValuedAlias = rows.table_valued("key", "value", name=parameter)
         self.ordinal: ColumnElement[int] = self.table.c.key
         self._value = self.table.c.value
 

@@ -83,7 +83,7 @@ PAST_EXPIRY = up_to(
 )
 
 _of_dead_queue = dead_jobs.c.queue == argument("queue")
-one_dead = and_(dead_jobs.c.id == argument("id"), _of_dead_queue)
+one_dead: ColumnElement[bool] = and_(dead_jobs.c.id == argument("id"), _of_dead_queue)
 """The one whose id and queue are given."""
 
 retired_ids: Select[int] = up_to(
