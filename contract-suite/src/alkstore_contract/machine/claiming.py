@@ -100,20 +100,29 @@ class Claiming(Enqueuing):
         found = {j.queue for j in self.model.queues.live.values() if j.claimable(self.now)}
         return next((n for n, name in enumerate(sources.NAMES) if name in found), 0)
 
-    def claimed(self, at: Client, queue: str, worker: str, n: int, handles: list[Any]) -> None:
-        """The right jobs were handed out, in the right order."""
-        jobs = self.model.queues.claim(self.now, queue, worker, n)
+    def claimed(
+        self,
+        at: Client,
+        queue: str,
+        worker: str,
+        n: int,
+        handles: list[Any],
+        now: int | None = None,
+    ) -> None:
+        """The right jobs were handed out, in the right order; perhaps a while ago."""
+        then = self.now if now is None else now
+        jobs = self.model.queues.claim(then, queue, worker, n)
         expected([handle.job.id for handle in handles], [job.id for job in jobs], "ids")
         for handle, job in zip(handles, jobs, strict=True):
             same_job(handle.job, job)
             self.keep(self.held, Held(at, handle, queue, (job.id, job.attempts)), HANDLES)
         if n > 0:
-            self._adopt_leftovers(queue, dry=len(jobs) < n)
+            self._adopt_leftovers(then, queue, dry=len(jobs) < n)
 
-    def _adopt_leftovers(self, queue: str, *, dry: bool) -> None:
+    def _adopt_leftovers(self, now: int, queue: str, *, dry: bool) -> None:
         for job in self.model.queues.jobs(queue):
-            if job.lapsed(self.now):
-                may = Queues.leftover(self.now, job, dry=dry)
+            if job.lapsed(now):
+                may = Queues.leftover(now, job, dry=dry)
                 self.model.queues.adopt(self._one_of(queue, job, may))
 
     def _one_of(self, queue: str, job: Job, may: list[Job]) -> Job:

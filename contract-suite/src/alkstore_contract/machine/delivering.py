@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from alkstore_contract.machine.actors import Answer
     from alkstore_contract.machine.base import Client
 
-ENDINGS = ("succeed", "succeed", "raise", "fail itself", "retry itself", "release", "be cancelled")
+ENDINGS = (
+    "succeed",
+    "succeed",
+    "raise",
+    "fail itself",
+    "retry itself",
+    "release",
+    "be cancelled",
+    "outlast its lease",
+)
+LEASE = 60
 
 
 class Delivering(Claiming):
@@ -38,12 +48,19 @@ class Delivering(Claiming):
         queue = sources.NAMES[-1]
         outbox = at.store.outbox(queue.removeprefix(OUTBOX_PREFIX))
         delivered: list[Any] = []
+        if ending == "outlast its lease" and self.holder() is not None:
+            # Time passes for the machine to see, not while something else is on its way.
+            return
+        began: list[int] = []
 
         async def delivery(handle: Any) -> None:
             delivered.append(handle)
+            began.append(self.now)
             if beats:
                 expected(await handle.heartbeat(100), True, "heartbeat in the delivery")
             await _end(handle, ending)
+            if ending == "outlast its lease":
+                await self.clock.advance(LEASE + 1)
 
         def judge(answer: Answer) -> str:
             if ending == "be cancelled" and delivered:
@@ -51,12 +68,14 @@ class Delivering(Claiming):
             else:
                 expected(value_of(answer), bool(delivered), "run_once()")
             # Judged as it was, then again as what the delivery did with it.
-            self.claimed(at, queue, as_worker, 1, delivered)
+            self.claimed(at, queue, as_worker, 1, delivered, *began)
             if not delivered:
                 return "no message"
             fence = (delivered[0].job.id, delivered[0].job.attempts)
             if beats:
-                self.model.queues.heartbeat(self.now, fence, 100)
+                self.model.queues.heartbeat(began[0], fence, 100)
+            if self.now > began[0]:
+                self.time_passed(began[0])
             self._after(at, queue, fence, ending)
             # Its claim is over or is nobody's; the handle is not used again.
             self.held.popitem()
@@ -67,7 +86,8 @@ class Delivering(Claiming):
 
     def _after(self, at: Client, queue: str, fence: tuple[int, int], ending: str) -> None:
         model, now = self.model.queues, self.now
-        if ending == "succeed":
+        if ending in {"succeed", "outlast its lease"}:
+            # After its lease, unless it beat, its ack does nothing.
             model.ack(now, fence)
         elif ending == "raise":
             self._raised(at, queue, fence)

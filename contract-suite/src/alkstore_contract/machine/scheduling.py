@@ -9,8 +9,8 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
-from alkstore_contract.machine import sources
-from alkstore_contract.machine.actors import PATIENCE_SECONDS, Answer, attempt
+from alkstore_contract.machine import actors, sources
+from alkstore_contract.machine.actors import Answer, attempt
 from alkstore_contract.machine.base import Call, Client, raised, step, value_of, where, who
 from alkstore_contract.machine.compare import expected, same_job
 from alkstore_contract.machine.enqueuing import Enqueuing
@@ -31,6 +31,13 @@ SPECS = (
     ("@every 9223372036854775807s", LAST),
 )
 LEASE = 60
+
+names = st.integers(0, len(SCHEDULES) - 1)
+specs = st.integers(0, len(SPECS) - 1)
+events = st.one_of(
+    st.sampled_from([1, 7, 14, 20]), st.sampled_from([7, 20]), st.tuples(names, specs)
+)
+"""What happens while runners run: seconds pass, or a schedule gets another spec."""
 
 scheduled: st.SearchStrategy[Options] = st.builds(
     Options,
@@ -56,8 +63,8 @@ class Scheduling(Enqueuing):
         3,
         actor=who,
         client=where,
-        name=st.integers(0, 1),
-        spec=st.integers(0, len(SPECS) - 1),
+        name=names,
+        spec=specs,
         queue=sources.queues,
         payload=sources.payloads,
         given=scheduled,
@@ -75,19 +82,15 @@ class Scheduling(Enqueuing):
         """A schedule is put."""
         at, label, into = self.clients[client], SCHEDULES[name], sources.NAMES[queue]
         text, every = SPECS[spec]
-        stored = Options(
-            priority=given.priority,
-            max_attempts=None if given.max_attempts is None else max(given.max_attempts, 1),
-            expires=given.expires,
-            headers=given.headers,
-        )
+        stored = given
+        if given.max_attempts is not None:
+            stored = evolve(given, max_attempts=max(given.max_attempts, 1))
         opts = ScheduleOpts(
             priority=given.priority,
             max_attempts=given.max_attempts,
             expires=given.expires,
             headers=given.headers,
         )
-
         sound = sources.sound([payload])
         self.put = True
 
@@ -111,7 +114,7 @@ class Scheduling(Enqueuing):
             )
         )
 
-    @step(when=_any, actor=who, client=where, name=st.integers(0, 1))
+    @step(when=_any, actor=who, client=where, name=names)
     def unschedule(self, actor: int, client: int, name: int) -> None:
         """A schedule is removed."""
         at, label = self.clients[client], SCHEDULES[name]
@@ -144,43 +147,57 @@ class Scheduling(Enqueuing):
         2,
         when=_any,
         runners=st.lists(where, min_size=1, max_size=2),
-        jumps=st.lists(st.sampled_from([1, 7, 14, 20]), max_size=3),
+        during=st.lists(events, max_size=4),
         late=st.booleans(),
     )
-    def run_schedules(self, runners: list[int], jumps: list[int], *, late: bool) -> None:
+    def run_schedules(
+        self, runners: list[int], during: list[int | tuple[int, int]], *, late: bool
+    ) -> None:
         """Runners fire what is due, and what comes due while they run."""
         if self.holder() is not None or self.waiting is not None:
             return
-        stop = StopToken()
+        stops = [StopToken() for _ in runners]
         self.say(f"stores {runners}: run_schedules()")
-        # Runners of one store all end when the first of them has lost the lead.
-        tasks = self.run(self._start(runners, stop))
-        self._fired(tasks)
-        self.add("what was due has fired")
-        for jump in jumps:
-            self.advance(jump)
-            self._fired(tasks)
-            self.add("what was due has fired")
+        tasks = self.run(self._start(runners, stops))
+        began, token = self.now, self._fired(tasks, None, self.now)
+        for event in during:
+            if isinstance(event, tuple):
+                self.schedule(0, 0, *event, 0, None, Options())
+            elif self.now + event <= began + LEASE:
+                # Within its lease a runner has not lost it, whenever it renewed.
+                self.advance(event)
+            token = self._fired(tasks, token, began)
         if late and len(runners) == 1:
             self._lose(tasks[0])
             return
-        self.say("the runners are stopped")
-        stop.stop()
-        for answer in self.run(self._ended(tasks)):
+        for stop in stops:
+            self.say("a runner is stopped")
+            stop.stop()
+            (answer,) = self.run(self._ended([tasks.pop(0)]))
             expected(value_of(answer, "run_schedules()"), None, "run_schedules()")
+            if tasks:
+                self._fired(tasks, None, began)
+        expected(self._leases(), [], "the leases of runners that were stopped")
 
-    async def _start(self, runners: Sequence[int], stop: StopToken) -> list[asyncio.Task[Answer]]:
-        def running(number: int) -> Any:
+    async def _start(
+        self, runners: Sequence[int], stops: Sequence[StopToken]
+    ) -> list[asyncio.Task[Answer]]:
+        def running(number: int, stop: StopToken) -> Any:
             store = self.clients[number].store
             return attempt(lambda: store.run_schedules(stop))
 
-        return [asyncio.ensure_future(running(number)) for number in runners]
+        pairs = zip(runners, stops, strict=True)
+        return [asyncio.ensure_future(running(number, stop)) for number, stop in pairs]
 
-    def _fired(self, tasks: list[asyncio.Task[Answer]]) -> None:
-        """Wait until nothing is due any more, then compare what has been enqueued."""
+    def _fired(self, tasks: list[asyncio.Task[Answer]], token: int | None, since: int) -> int:
+        """Wait until nothing is due any more, then compare what has been enqueued.
+
+        The leader has renewed its lease for it, which is one and the same while it leads.
+        """
         self.run(self._until_fired(tasks))
+        fired = self.model.schedules.tick(self.now)
         new: dict[str, list[Job]] = {}
-        for schedule, count in self.model.schedules.tick(self.now):
+        for schedule, count in fired:
             job = Job.enqueued(
                 self.now, 0, schedule.queue, schedule.payload, schedule.options, PLAIN
             )
@@ -188,6 +205,20 @@ class Scheduling(Enqueuing):
         for queue, jobs in new.items():
             self._adopt(queue, jobs)
         self.same_schedules(self.clients[0])
+        ((held, until),) = self._leases()
+        if fired or token is None:
+            # It may have been at it when time passed, and have renewed before that.
+            told = f"the leader's lease, renewed, ends at {until}, 60 s after {since} to {self.now}"
+            expected(since + LEASE <= until <= self.now + LEASE, True, told)
+        if token is not None:
+            expected(held, token, "the token of the leader's lease")
+        self.add(f"{sum(count for _, count in fired)} jobs")
+        return held
+
+    def _leases(self) -> list[tuple[int, int]]:
+        """The leases of runners: token and end."""
+        locks = self.look(self.clients[0].store.locks, "locks()")
+        return [(lock.token, lock.expires_at) for lock in locks if sources.reserved(lock.name)]
 
     async def _until_fired(self, tasks: list[asyncio.Task[Answer]]) -> None:
         store = self.clients[0].store
@@ -199,7 +230,7 @@ class Scheduling(Enqueuing):
 
         # No wake tells that a runner has done its work: it is looked for.
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(actors.PATIENCE_SECONDS):
                 while not await quiet():
                     for task in tasks:
                         if task.done():
@@ -233,7 +264,7 @@ class Scheduling(Enqueuing):
         self.same_schedules(self.clients[0])
 
     async def _ended(self, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
-        await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+        await asyncio.wait(tasks, timeout=actors.PATIENCE_SECONDS)
         if not all(task.done() for task in tasks):
             raise UnmetError("expected run_schedules() to end")
         return [task.result() for task in tasks]

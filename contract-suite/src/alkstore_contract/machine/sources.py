@@ -51,7 +51,7 @@ some_options: st.SearchStrategy[Options] = st.one_of(plain_options, plain_option
 NONSENSE = float("nan")
 """What is no JSON: refused, and then nothing has been written."""
 
-_json = (None, 1, "text", {"a": [1, 2]}, "NUL \0 and é")
+_json = (None, 1, "letter", {"a": [1, 2]}, "NUL \0 and é")
 payloads: st.SearchStrategy[Any] = st.sampled_from([*_json, *_json, NONSENSE])
 
 

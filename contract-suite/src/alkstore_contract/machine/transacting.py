@@ -356,6 +356,7 @@ class Transacting(Enqueuing, Streaming):
         given=sources.some_options,
         stream=streams,
         channel=st.integers(0, 1),
+        parts=st.lists(st.integers(0, 2), min_size=1, max_size=3),
         form=st.sampled_from(["with_tx", "transaction", "begin_tx"]),
         ending=st.sampled_from(["return", "return", "raise", "commit", "roll back"]),
     )
@@ -367,6 +368,7 @@ class Transacting(Enqueuing, Streaming):
         given: Options,
         stream: int,
         channel: int,
+        parts: list[int],
         form: str,
         ending: str,
     ) -> None:
@@ -377,11 +379,12 @@ class Transacting(Enqueuing, Streaming):
         at, log = self.clients[client], STREAMS[stream]
         if self.unsettled(log):
             return
-        calls = [
+        possible = (
+            self.notifying(CHANNELS[channel]),
             self.enqueuing(sources.NAMES[name], ["in a block"], given),
             self.publishing(log, None, ["in a block"]),
-            self.notifying(CHANNELS[channel]),
-        ]
+        )
+        calls = [possible[part] for part in parts]
 
         async def body(tx: Any) -> Any:
             answers = [await call.work(tx) for call in calls]
