@@ -189,12 +189,14 @@ async def payload_limit(case: Case, letter: str) -> None:
             await store.notify("news", fits + fits)
             expect_equal(await receiver.recv(), Wake(channel="news"), "twice as large")
         else:
-            with expect_raises(PayloadTooLarge, "one byte more than the limit") as raised:
-                await store.notify("news", fits + "x")
-            error = raised.error
-            numbers = isinstance(error, PayloadTooLarge) and (error.limit, error.size)
-            expect_equal(numbers, (limit, limit + 1), "limit and size in the error")
-            await expect_no_wake(receiver, other, store, "a refused notify woke a listener")
+            # A new listener: an earlier wake may come twice.
+            async with other.listen("news") as fresh:
+                with expect_raises(PayloadTooLarge, "one byte more than the limit") as raised:
+                    await store.notify("news", fits + "x")
+                error = raised.error
+                numbers = isinstance(error, PayloadTooLarge) and (error.limit, error.size)
+                expect_equal(numbers, (limit, limit + 1), "limit and size in the error")
+                await expect_no_wake(fresh, other, store, "a refused notify woke a listener")
 
 
 @prop("notify.payload.tx", decided="Errors")
