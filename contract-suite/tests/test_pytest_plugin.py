@@ -313,6 +313,54 @@ def test_run_again(place):
     incomplete(place, why="missing: fake.first: pytest calls it rerun")
 
 
+def test_run_again_unseen(place):
+    """Nor does it when nobody hears that it was run twice."""
+    place.engine(
+        FAILING.replace('== ("fake.second", 2)', '== ("fake.first", 0) and not self.was()')
+    )
+    with (place.engine_home / "fake_engine/__init__.py").open("a") as file:
+        file.write("    def was(self, seen=[]):\n        return seen or seen.append(1)\n")
+    place.write(
+        "conftest.py",
+        """
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            for _ in range(2):
+                reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            for report in reports:
+                item.ihook.pytest_runtest_logreport(report=report)
+            return True
+        """,
+    )
+    broken(place, why="failed: fake.first: ValueError: two is odd")
+
+
+def test_made_green(place):
+    """A hook that makes the session green after the verdict does not."""
+    place.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionfinish(session):
+            session.exitstatus = 0
+        """,
+    )
+    incomplete(place, "-k", "first", why="missing: fake.third: it did not run", held=1)
+
+
+def test_without_the_plugin(place):
+    """Where the plugin is switched off, no test of the kit passes."""
+    fixture = "@pytest.fixture\ndef alkstore_harness(): return fake_engine.Engine()"
+    place.write("conftest.py", f"import fake_engine, pytest\n{fixture}")
+    options = ("pytest", "-q", "-p", "no:alkstore_contract", "-k", "first")
+    place.write("test_contract.py", "from alkstore_contract.conformance import *")
+    _, said = place.command(*options, check=1)
+    assert "nobody judges" in said
+
+
 def test_failed_by_pytest(place):
     """What pytest itself calls a failure is one, though the property held."""
     change = "if report.when == 'call' and 'first' in report.nodeid: report.outcome = 'failed'"

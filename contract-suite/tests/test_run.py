@@ -1,6 +1,11 @@
 """`alkstore-contract run`: only a whole run in which everything held is green."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +30,11 @@ def alive(pid):
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+
+
+def heed_interrupts():
+    """A shell's background jobs, and so a CI's, are begun with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 ALL_HELD = dict.fromkeys(IDS, "held")
@@ -216,6 +226,7 @@ def test_optimized(place):
         "alkstore-core>=0.1,<0.3",
         "alkstore-core<0.2",
         "alkstore-core>=0.2,<0.3",
+        "alkstore-core>=0.1,<1,!=0.2.*",
         None,
     ],
 )
@@ -227,7 +238,7 @@ def test_core_is_not_pinned(place, core):
     assert "alkstore-core" in reason
 
 
-@pytest.mark.parametrize("core", ["alkstore-core[sql]>=0.1.0,<0.2", "alkstore-core==0.1.*"])
+@pytest.mark.parametrize("core", ["alkstore-core[sql]>=0.1.0,<0.2", "Alkstore_Core==0.1.*"])
 def test_core_is_pinned(place, core):
     """Every way to ask for just this contract's core will do."""
     place.engine(core=core)
@@ -270,6 +281,169 @@ def test_tampering(place):
     _, _, report = place.run(check=3)
     assert ALL_HELD | {"fake.first": "missing"} == states(report)
     assert "source differs" in report["run"]["whys"]["fake.first"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("sys.modules['alkstore_contract.expect'].expect = lambda *_: None", "expect.expect"),
+        ("alkstore_contract.Case.store.__code__ = (lambda self: 0).__code__", "Case.store"),
+        ("sys.modules['__main__'].run = lambda *_: None", "status 1"),
+    ],
+    ids=["what compares", "what opens stores", "what runs"],
+)
+def test_tampering_with_the_kit(place, code, why):
+    """An engine that changes what the properties stand on is not judged by them."""
+    place.engine(f"import sys, alkstore_contract\n{code}")
+    _, said, report = place.run("--jobs", "1", check=3)
+    assert "incomplete" == report["canonical"]["verdict"]
+    assert why in said
+
+
+def test_facts_that_change(place):
+    """Facts that are others at the end than at the beginning are none."""
+    place.engine(
+        """
+        import attrs
+
+        class Engine(Engine):
+            def last(self):
+                self.facts = attrs.evolve(self.facts, reach="host")
+        """
+    )
+    _, said, _ = place.run("--jobs", "1", check=3)
+    assert "the harness did not give the same facts all the time" in said
+    place.engine("Engine.facts = property(lambda self, facts=Engine.facts: facts)")
+    _, said, _ = place.run(check=3)
+    assert "have to be a Facts(" in said
+
+
+@pytest.mark.parametrize("name", ["''", "5", "None"])
+def test_no_name(place, name):
+    """A harness that does not say of which distribution it is cannot be used."""
+    place.engine(f"Engine.distribution = {name}")
+    _, said, _ = place.run(check=3)
+    assert f"not {name}" in said
+    assert "Traceback" not in said
+
+
+def test_swallowed(place):
+    """A case that ends well but too late, because it swallows its cancellation, fails."""
+    place.engine(
+        """
+        import asyncio, contextlib
+
+        class Engine(Engine):
+            async def act(self, id, number=0):
+                if number == 2:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.Event().wait()
+        """
+    )
+    _, said, _ = place.run("--jobs", "1", check=1)
+    assert "it did not end within 2 s" in said
+
+
+@pytest.mark.parametrize("message", ["'x' * 70_000_000", r"'\udcff'"], ids=["huge", "surrogate"])
+def test_unspeakable(place, message):
+    """An error of any size, in any characters, is a failure like others."""
+    place.engine(NAMED.format(then=f"raise ValueError({message})"))
+    _, said, report = place.run("--jobs", "1", check=1)
+    assert ALL_HELD | {"fake.second": "failed"} == states(report)
+    assert len(said) < 200_000
+
+
+def test_code_of_another(place):
+    """A harness of elsewhere cannot lend its findings to a distribution."""
+    place.write("mine.py", "from fake_engine import Engine")
+    place.write("other.py", "import fake_engine\nclass Engine(fake_engine.Engine): pass")
+    for module, why in (("mine", None), ("other", "other, which was tried, is no module of")):
+        _, said = place.cli("run", f"{module}:Engine", "--report", "report.json", check=0)
+        report = json.loads((place.work / "report.json").read_text())
+        assert (why is None) == (report["canonical"]["engine"]["digest"] is not None)
+        assert why is None or why in " ".join(said.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_from_outside(place, number):
+    """Interrupted it judges what there is; however it ends, nothing of it is left running."""
+    started = place.work / "started"
+    then = f"import time; print(os.getpid(), file=open({str(started)!r}, 'w', 1)); time.sleep(60)"
+    place.engine("import os\n" + NAMED.format(then=then))
+    command = (sys.executable, "-m", "alkstore_contract.cli", "run", "fake_engine:Engine")
+    running = subprocess.Popen(
+        [*command, "--report", "report.json", "--jobs", "1"],
+        cwd=place.work,
+        env=os.environ | {"PYTHONPATH": f"{place.kit}{os.pathsep}{place.engine_home}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no thread of ours runs meanwhile
+    )
+    while not (started.exists() and started.read_text().endswith("\n")):
+        time.sleep(0.05)
+        assert running.poll() is None
+    running.send_signal(number)
+    said, _ = running.communicate(timeout=60)
+    until = time.monotonic() + 20
+    while alive(int(started.read_text())):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "Traceback" not in said
+    if number == signal.SIGINT:
+        assert 3 == running.returncode
+        assert "the run was interrupted" in said
+        report = json.loads((place.work / "report.json").read_text())
+        assert "incomplete" == report["canonical"]["verdict"]
+    else:
+        assert -number == running.returncode
+        assert not (place.work / "report.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--report", "--markdown"])
+@pytest.mark.parametrize("where", [".", "/proc/none/x", "conftest.py/x"])
+def test_no_place_for_the_report(place, option, where):
+    """Before anything is tried it is clear that the report can be written."""
+    place.write("conftest.py", "")
+    _, said = place.cli("run", "fake_engine:Engine", option, where, check=2)
+    assert f"no report can be written to {where!r}" in said
+    assert "Traceback" not in said
+
+
+def test_report_into_a_new_directory(place):
+    """The directories of a report are made."""
+    options = ("--report", "a/r.json", "--markdown", "b/c/r.md", "-s", "other")
+    place.cli("run", "fake_engine:Engine", *options, check=3)
+    assert (place.work / "a/r.json").exists()
+    assert (place.work / "b/c/r.md").exists()
+
+
+def test_output_is_lost(place):
+    """A run whose output goes nowhere goes on; report and exit status say how it ended."""
+    command = "-m alkstore_contract.cli run fake_engine:Engine --report report.json"
+    for sink in ("| true", *(f">{full}" for full in ("/dev/full",) if Path(full).exists())):
+        (place.work / "report.json").unlink(missing_ok=True)
+        place.write("run.sh", f"{sys.executable} {command} {sink}")
+        place.write("call.py", "import subprocess as s; print(s.call(['sh', 'run.sh']))")
+        _, said = place.command("call", check=0)
+        assert said.endswith("0\n")
+        assert "Traceback" not in said
+        report = json.loads((place.work / "report.json").read_text())
+        assert "conforms" == report["canonical"]["verdict"]
+
+
+@pytest.mark.parametrize("named", [":", "fake_engine:", ":Engine", ".fake_engine:Engine"])
+def test_no_name_of_a_harness(place, named):
+    """What is not of the form of a harness's name is wrong usage, and shown its form."""
+    _, said = place.cli("run", named, check=2)
+    assert f"{named!r} does not name a harness: that is MODULE:HARNESS" in said
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many", "1.5"])
+def test_jobs(place, jobs):
+    """A number of processes is a number."""
+    _, said = place.cli("run", "fake_engine:Engine", f"--jobs={jobs}", check=2)
+    assert f"at least 1, not {jobs!r}" in said
 
 
 def test_printing(place):

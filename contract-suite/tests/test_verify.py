@@ -48,7 +48,8 @@ def test_proof_in_the_wheel(place, report):
 def test_no_proof(place):
     """A distribution without a report, or that is not installed, is wrong usage."""
     assert "without a contract-report.json" in place.cli("verify", "fake-engine", check=2)[1]
-    assert "no distribution 'fake-nothing'" in place.cli("verify", "fake-nothing", check=2)[1]
+    for name in ("fake-nothing", ""):
+        assert f"no distribution {name!r}" in place.cli("verify", name, check=2)[1]
 
 
 def test_other_code(place, report):
@@ -57,7 +58,18 @@ def test_other_code(place, report):
     refused(place, "other code than that of the installed fake-engine")
 
 
-@pytest.mark.parametrize("how", ["changed", "added", "removed"])
+def test_other_code_beside_the_package(place):
+    """A module that lies beside the package is the engine's code as well."""
+    beside = place.engine_home / "fake_beside.py"
+    beside.write_text("x = 1\n")
+    place.papers()
+    place.run(check=0)
+    beside.write_text("x = 2\n")
+    place.papers()
+    refused(place, "other code than that of the installed fake-engine")
+
+
+@pytest.mark.parametrize("how", ["changed", "added", "removed", "bytecode", "link"])
 def test_changed_after_installation(place, report, how):
     """Code that is not what the installer put there is refused, whatever the record says."""
     package = place.engine_home / "fake_engine"
@@ -66,14 +78,18 @@ def test_changed_after_installation(place, report, how):
             file.write("# late\n")
     elif how == "added":
         (package / "late.py").write_text("")
+    elif how == "bytecode":
+        (package / "late.pyc").write_bytes(b"")
+    elif how == "link":
+        (package / "late").symlink_to(place.work)
     else:
         place.engine("# first\n")
         (package / "more.py").write_text("")
         place.papers()
         place.run(check=0)
         (package / "more.py").unlink()
-    said = {"changed": "was changed after", "added": "was not installed", "removed": "is gone"}
-    refused(place, said[how])
+    said = {"changed": "was changed after", "removed": "is gone"}
+    refused(place, said.get(how, "was not installed"))
 
 
 def test_other_version(place, report):
@@ -180,6 +196,7 @@ def test_edited_outcome(place):
     [
         ("", "cannot be read"),
         ("{", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
         ("[]", "no report"),
         ('{"canonical": {}}', "no report"),
         ('{"canonical": {"format": 2}}', "format 2"),

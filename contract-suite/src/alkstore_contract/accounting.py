@@ -41,7 +41,7 @@ class _Node:
     passed: set[str] = Factory(set)
     failed: str | None = None
     lost: str | None = None
-    record: Outcome | None = None
+    records: list[Outcome] = Factory(list)
 
 
 class Accounting:
@@ -58,39 +58,41 @@ class Accounting:
             if key == RECORD:
                 told = dict(_object(value))
                 self._engines.add(told.pop("engine"))
-                node.record = Outcome(**told)
+                outcome = Outcome(**told)
+                # Whoever runs a test again leaves the records of all its runs.
+                if outcome not in node.records:
+                    node.records.append(outcome)
         expected_failure = getattr(report, "wasxfail", None)
         # Plugins know more outcomes than pytest's three, such as that of a test run again.
-        outcome: str = report.outcome
-        if outcome == "passed" and expected_failure is not None:
+        said: str = report.outcome
+        if said == "passed" and expected_failure is not None:
             node.failed = f"it was expected to fail and passed: {expected_failure}"
-        elif outcome == "passed":
+        elif said == "passed":
             node.passed.add(report.when)
-        elif outcome == "failed" and report.when == "setup":
+        elif said == "failed" and report.when == "setup":
             node.lost = f"its set-up failed: {_gist(report)}"
-        elif outcome == "failed":
+        elif said == "failed":
             node.failed = f"{report.when}: {_gist(report)}"
         elif expected_failure is not None:
             node.lost = f"it was marked as expected to fail: {expected_failure}"
-        elif outcome == "skipped":
+        elif said == "skipped":
             node.lost = f"it was skipped: {_gist(report)}"
         else:
-            node.lost = f"pytest calls it {outcome}"
+            node.lost = f"pytest calls it {said}"
 
     def verdict(self) -> Verdict:
         """Judge the session by what was heard in it."""
-        outcomes, lost = [], {}
+        outcomes: list[Outcome] = []
+        lost: dict[str, str] = {}
         for node in self._nodes.values():
-            if node.record is not None:
-                error = node.record.error or node.failed
-                outcomes.append(evolve(node.record, error=error))
-            if node.record is None and node.failed:
+            outcomes += [evolve(r, error=r.error or node.failed) for r in node.records]
+            if not node.records and node.failed:
                 lost[node.id] = f"it left no record: {node.failed}"
             elif node.lost is not None:
                 lost[node.id] = node.lost
             elif node.passed != _PHASES and node.failed is None:
                 lost[node.id] = f"only its {', '.join(sorted(node.passed))} passed"
-            elif node.record is None:
+            elif not node.records:
                 lost[node.id] = "it left no record: the test is not the kit's"
         return judge(_pristine(), outcomes, lost=lost, reasons=self._reasons())
 

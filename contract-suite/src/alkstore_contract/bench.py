@@ -52,8 +52,14 @@ def main(arguments: Sequence[str]) -> int:
         print(f"alkstore-contract: {error}", file=sys.stderr)  # noqa: T201 - a command's error
         return USAGE
     if options.json:
-        # Whatever becomes of this run, an older result must not be taken for its own.
-        options.json.unlink(missing_ok=True)
+        try:
+            # Whatever becomes of this run, an older result must not be taken for its own.
+            options.json.unlink(missing_ok=True)
+            bench_report.write(options.json, {})
+            options.json.unlink()
+        except OSError as error:
+            print(f"alkstore-contract: no result can be written: {error}", file=sys.stderr)  # noqa: T201 - as above
+            return USAGE
     pace = QUICK if options.quick else FULL
     pace = evolve(pace, rounds=options.rounds or pace.rounds)
     rows, failed = measure(harness, selected, pace, console)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import io
 import json
 import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
@@ -30,6 +31,8 @@ CONFORMS: Final = 0
 DOES_NOT_CONFORM: Final = 1
 USAGE: Final = 2
 INCOMPLETE: Final = 3
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
 
 _STATUS = {
     "conforms": CONFORMS,
@@ -45,14 +48,58 @@ _BENCH = "alkstore_contract.bench"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["bench"] and find_spec(_BENCH):
-        return int(import_module(_BENCH).main(given[1:]))
-    options = _parser().parse_args(given)
     try:
+        if given[:1] == ["bench"] and find_spec(_BENCH):
+            return int(import_module(_BENCH).main(given[1:]))
+        options = _parser().parse_args(given)
         return int(options.command(options))
     except (LookupError, ReportError, UnknownHarnessError) as error:
-        print(f"alkstore-contract: {error}", file=sys.stderr)  # noqa: T201 - a command's error
+        _complain(str(error))
         return USAGE
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        _complain(str(error))
+        _drop_output()
+        return USAGE
+
+
+def _complain(what: str) -> None:
+    print(f"alkstore-contract: {what}", file=sys.stderr)  # noqa: T201 - a command's error
+
+
+def _drop_output() -> None:
+    # Not least what is still buffered: the interpreter would try it once more when it ends.
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+class _Console(Console):
+    """Once it cannot write it is silent: what was begun goes on, and its exit status counts."""
+
+    def __init__(self, **options: Any) -> None:
+        # An engine's error may hold what the terminal's encoding cannot carry.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        super().__init__(**options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; an error of the output is told once."""
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            _complain(f"what is printed is lost from here on: {error}")
+            self.on_broken_pipe()
+
+    def on_broken_pipe(self) -> None:
+        """Drop this and whatever follows."""
+        self.quiet = True
+        _drop_output()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,10 +152,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _jobs(text: str) -> int:
-    jobs = int(text)
-    if jobs < 1:
-        raise argparse.ArgumentTypeError("at least one process is needed")
-    return jobs
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number of processes is at least 1, not {text!r}")
+    return int(text)
 
 
 def _cpus() -> int:
@@ -120,20 +166,41 @@ def _cpus() -> int:
 def _run(options: argparse.Namespace) -> int:
     written = [path for path in (options.report, options.markdown) if path is not None]
     for path in written:
-        # Whatever becomes of this run, an older verdict must not be taken for its own.
-        path.unlink(missing_ok=True)
+        _clear(path)
     if sys.flags.optimize:
         raise LookupError("the contract is not judged under `python -O`: asserts would be gone")
-    console = Console()
+    console = _Console()
     with Progress(console, len(selected(options.select))) as progress:
         report = conduct(options.harness, options.select, options.jobs, progress.tell)
-    if options.report:
-        report.write(options.report)
-    if options.markdown:
-        page = show.report_markdown(report, manifest())
-        options.markdown.write_text(page, encoding="utf-8")
+    unwritten = None
+    try:
+        if options.report:
+            report.write(options.report)
+        if options.markdown:
+            page = show.report_markdown(report, manifest())
+            options.markdown.write_text(page, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        unwritten = f"the report could not be written: {error}"
     _print_report(console, report)
-    return _STATUS[report.verdict]
+    if unwritten is None:
+        return _STATUS[report.verdict]
+    _complain(unwritten)
+    return _STATUS[report.verdict] or INCOMPLETE
+
+
+def _clear(path: Path) -> None:
+    """Make a file's place free and known to be writable.
+
+    Whatever becomes of this run, an older verdict must not be taken for its own; and nobody
+    wants to hear after an hour that there was no place for it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch()
+        path.unlink()
+    except OSError as error:
+        raise LookupError(f"no report can be written to {str(path)!r}: {error}") from error
 
 
 def _print_report(console: Console, report: Report) -> None:
@@ -161,7 +228,7 @@ def _list(options: argparse.Namespace) -> int:
     elif options.markdown:
         sys.stdout.write(show.properties_markdown(properties))
     else:
-        Console().print(show.properties_table(properties))
+        _Console().print(show.properties_table(properties))
     return 0
 
 
@@ -171,7 +238,7 @@ def _explain(options: argparse.Namespace) -> int:
         raise LookupError(f"there is no property {options.id!r}; `list` shows them")
     source = Path(inspect.getsourcefile(prop.function) or "")
     line = inspect.getsourcelines(prop.function)[1]
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = _Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"{prop.id}\n{prop.sentence}\n")
     console.print(f"decided  {prop.decided}\nsince    {prop.since}\ngroup    {prop.group}")
     console.print(f"cases    {', '.join(map(repr, prop.cases)) or 'one, without a value'}")
@@ -181,7 +248,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     report = verifying.find(options.subject)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = _Console(highlight=False, markup=False, soft_wrap=True)
     objections = verifying.objections(report)
     for objection in objections:
         console.print(f"* {objection}")
@@ -194,7 +261,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     changes = verifying.changes(verifying.find(options.old), verifying.find(options.new))
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = _Console(highlight=False, markup=False, soft_wrap=True)
     for where, old, new in changes:
         console.print(f"{where}: {old} -> {new}")
     return 1 if changes else 0

@@ -14,6 +14,7 @@ from attrs import asdict
 
 from alkstore_contract.accounting import PROPERTY, RECORD
 from alkstore_contract.properties import manifest
+from alkstore_contract.pytest_plugin import WATCH
 from alkstore_contract.running import run
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if sys.flags.optimize:
 
 def _test(prop: Property) -> Callable[..., None]:
     def test(alkstore_harness: Harness, request: pytest.FixtureRequest) -> None:
+        if not request.config.pluginmanager.has_plugin(WATCH):
+            pytest.fail("without the plugin of alkstore-contract nobody judges", pytrace=False)
         outcome = run(alkstore_harness, prop)
         record = {**asdict(outcome), "engine": alkstore_harness.distribution}
         request.node.user_properties.append((RECORD, record))

@@ -10,7 +10,8 @@ import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 CORE = "alkstore-core"
 KIT = "alkstore-contract"
@@ -30,7 +31,7 @@ def installed(name: str) -> Distribution:
     """
     try:
         return distribution(name)
-    except PackageNotFoundError as error:
+    except (PackageNotFoundError, ValueError) as error:  # the latter for an empty name
         raise UncertifiableError(f"no distribution {name!r} is installed") from error
 
 
@@ -40,10 +41,10 @@ def contract_version() -> str:
 
 
 def code_digest(found: Distribution) -> str:
-    """SHA-256 over the paths and hashes of the import packages, as the installer recorded them.
+    """SHA-256 over the paths and hashes of all that can be imported, as the installer recorded it.
 
-    The report of the kit and bytecode are left out, so putting a report into a package does not
-    change what it reports on.
+    The report of the kit and compiled copies are left out, so putting a report into a package
+    does not change what it reports on.
 
     Raises:
         UncertifiableError: it is an editable installation, or its files are not those that
@@ -69,26 +70,29 @@ def code_digest(found: Distribution) -> str:
 
 def foreign_origin(found: Distribution) -> str | None:
     """Why what this process has imported is not what is installed; `None` when it is."""
-    for top in sorted(_tops(_code(found))):
-        module = sys.modules.get(top)
+    entries = _code(found)
+    names = _import_names(entries)
+    ours = {Path(str(found.locate_file(path))).resolve() for path in entries}
+    for name, module in sorted(sys.modules.items()):
         origin = getattr(module, "__file__", None)
-        if origin is None:
+        if name.partition(".")[0] not in names or origin is None:
             continue
-        expected = Path(str(found.locate_file(f"{top}/__init__.py"))).resolve()
-        if Path(origin).resolve() != expected:
-            return f"{top} was imported from {origin}, not from what is installed"
+        if Path(origin).resolve() not in ours:
+            return f"{name} was imported from {origin}, not from what is installed"
     return None
 
 
-def digest_of_imported(name: str) -> tuple[str | None, str | None]:
-    """The code digest of what this process runs, or why there is none."""
+def digest_of_imported(name: str, module: str) -> tuple[str | None, str | None]:
+    """The code digest of the distribution that `module` of this process is of, or why none."""
     try:
         found = installed(name)
         digest = code_digest(found)
-        foreign = foreign_origin(found)
+        why = foreign_origin(found)
+        if why is None and module.partition(".")[0] not in _import_names(_code(found)):
+            why = f"{module}, which was tried, is no module of {name}"
     except UncertifiableError as error:
         return None, str(error)
-    return (digest, None) if foreign is None else (None, foreign)
+    return (digest, None) if why is None else (None, why)
 
 
 def report_of(found: Distribution) -> Path | None:
@@ -102,13 +106,22 @@ def report_of(found: Distribution) -> Path | None:
 def unpinned(found: Distribution, contract: str) -> str | None:
     """Why what an engine asks of core does not pin it to this contract; `None` when it does."""
     major, minor = map(int, contract.split("."))
-    asked = [r for r in map(Requirement, found.requires or []) if r.name == CORE]
+    try:
+        asked = [Requirement(text) for text in found.requires or []]
+    except InvalidRequirement as error:
+        return f"{found.name} has a requirement that cannot be read: {error}"
+    asked = [r for r in asked if canonicalize_name(r.name) == CORE]
     base = [r for r in asked if r.marker is None]
     if not base:
         return f"{found.name} does not require {CORE}"
-    others = [f"{major}.{minor + 1}.0", f"{major + 1}.0.0"]
-    if minor:
-        others.append(f"{major}.{minor - 1}.0")
+    # Every one that may come: a hole where the next one is does not pin.
+    others = [
+        f"{one}.{two}.{patch}"
+        for one in range(major + 2)
+        for two in range(minor + 20)
+        for patch in (0, 1, 99)
+        if (one, two) != (major, minor)
+    ]
     for requirement in base:
         wanted = requirement.specifier
         admits = [v for v in others if wanted.contains(v)]
@@ -131,10 +144,8 @@ def _code(found: Distribution) -> dict[str, str]:
         raise UncertifiableError(f"{found.name} is an editable installation")
     entries = {}
     for path, recorded in _record(found).items():
-        parts = PurePosixPath(path).parts
-        inside = (
-            len(parts) > 1 and parts[0] != ".." and not parts[0].endswith((".dist-info", ".data"))
-        )
+        first = PurePosixPath(path).parts[0]
+        inside = first not in ("..", "/") and not first.endswith((".dist-info", ".data"))
         if inside and not _is_left_out(path):
             entries[path] = recorded
     if not entries:
@@ -146,9 +157,14 @@ def _tops(entries: dict[str, str]) -> set[str]:
     return {PurePosixPath(path).parts[0] for path in entries}
 
 
+def _import_names(entries: dict[str, str]) -> set[str]:
+    return {top.partition(".")[0] for top in _tops(entries)}
+
+
 def _on_disk(found: Distribution, top: str) -> set[str]:
     root = Path(str(found.locate_file("")))
-    files = (path for path in (root / top).rglob("*") if path.is_file())
+    # A link to a directory is code as well, and is not followed.
+    files = (path for path in (root / top).rglob("*") if path.is_file() or path.is_symlink())
     relative = (path.relative_to(root).as_posix() for path in files)
     return {path for path in relative if not _is_left_out(path)}
 
@@ -156,4 +172,5 @@ def _on_disk(found: Distribution, top: str) -> set[str]:
 def _is_left_out(path: str) -> bool:
     parts = PurePosixPath(path).parts
     report = len(parts) == 2 and parts[1] == REPORT  # noqa: PLR2004 - directly in the package
-    return report or "__pycache__" in parts or path.endswith(".pyc")
+    # Bytecode in another place is no copy of a source: it is what gets imported.
+    return report or "__pycache__" in parts

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from attrs import field, fields, frozen
 from attrs.validators import in_, instance_of, optional
@@ -180,6 +181,10 @@ class Harness(ABC):
         return None
 
 
+class UnfitHarnessError(TypeError):
+    """What was named as a harness is none, or lacks something."""
+
+
 def reference(harness: Harness) -> str:
     """`module:name` of a harness, for another process."""
     kind = type(harness)
@@ -191,11 +196,13 @@ def load_harness(name: str) -> Harness:
 
     Raises:
         LookupError: there is none; the message says which there are.
-        TypeError: it is not a whole harness; the message says what is missing.
+        UnfitHarnessError: it is not a whole harness; the message says what is missing.
 
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
+        if not module or not attribute or module.startswith("."):
+            raise LookupError(f"{name!r} does not name a harness: that is MODULE:HARNESS")
         try:
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
@@ -212,13 +219,23 @@ def load_harness(name: str) -> Harness:
             )
         found = installed[0].load()
     harness = found() if isinstance(found, type) else found
+    _check_fitness(name, harness)
+    return cast("Harness", harness)
+
+
+def _check_fitness(name: str, harness: object) -> None:
     if not isinstance(harness, Harness):
-        raise TypeError(f"{name!r} is a {type(harness).__name__}, not a Harness")
+        raise UnfitHarnessError(f"{name!r} is a {type(harness).__name__}, not a Harness")
     for attribute in ("distribution", "facts"):
         if not hasattr(harness, attribute):
-            raise TypeError(f"the harness {name!r} has no `{attribute}`")
-    facts: object = harness.facts
+            raise UnfitHarnessError(f"the harness {name!r} has no `{attribute}`")
+    distribution: object = harness.distribution
+    if not isinstance(distribution, str) or not distribution:
+        raise UnfitHarnessError(
+            f"the `distribution` of {name!r} has to be the name under which it is installed, "
+            f"not {distribution!r}"
+        )
+    facts: object = inspect.getattr_static(harness, "facts")
     if not isinstance(facts, Facts):
         names = ", ".join(field.name for field in fields(Facts))
-        raise TypeError(f"the `facts` of {name!r} have to be a Facts({names})")
-    return harness
+        raise UnfitHarnessError(f"the `facts` of {name!r} have to be a Facts({names})")

@@ -59,28 +59,40 @@ async def gather(
     harness: str,
     properties: Sequence[Property],
     jobs: int,
-    tell: Callable[[str, Outcome | str], None] = lambda _id, _what: None,
-) -> Gathered:
+    tell: Callable[[str, Outcome | str], None],
+    gathered: Gathered,
+) -> None:
     """Try each property in one of `jobs` child processes; a new one follows one that crashes.
 
-    `tell` gets the id and the outcome of each property, or what became of its process.
+    `tell` gets the id and the outcome of each property, or what became of its process;
+    `gathered` gets everything, up to where this is cancelled.
 
     Raises:
         UnknownHarnessError: there is no such harness.
 
     """
-    gathered = Gathered()
     waiting = deque(sorted(properties, key=lambda p: (_LONGEST_FIRST[p.group], p.id)))
     unknown = None
     try:
         async with asyncio.TaskGroup() as workers:
             for _ in range(min(jobs, len(waiting))):
-                workers.create_task(_work(harness, waiting, gathered, tell))
+                workers.create_task(_work_if_it_can(harness, waiting, gathered, tell))
     except* UnknownHarnessError as group:
         unknown = group.exceptions[0]
     if unknown is not None:
         raise unknown
-    return gathered
+
+
+async def _work_if_it_can(
+    harness: str,
+    waiting: deque[Property],
+    gathered: Gathered,
+    tell: Callable[[str, Outcome | str], None],
+) -> None:
+    try:
+        await _work(harness, waiting, gathered, tell)
+    except _SilentError as silent:  # not even started
+        gathered.reasons[str(silent)] = None
 
 
 async def _work(
@@ -121,7 +133,10 @@ async def _greet(child: _Child, gathered: Gathered) -> bool:
     if "unusable" in hello:
         gathered.reasons[f"the harness cannot be used: {hello['unusable']}"] = None
         return False
-    gathered.distribution, gathered.facts = hello["distribution"], hello["facts"]
+    said = hello["distribution"], hello["facts"]
+    if gathered.facts is not None and said != (gathered.distribution, gathered.facts):
+        gathered.reasons["the harness did not give the same facts in all processes"] = None
+    gathered.distribution, gathered.facts = said
     return True
 
 
@@ -149,6 +164,7 @@ async def _part(child: _Child, counted: int, gathered: Gathered) -> None:
     if final.get("final") != counted:
         told = f"a process tells of {final.get('final')} properties, its parent of {counted}"
         gathered.reasons[told] = None
+    gathered.reasons.update(dict.fromkeys(final["doubts"]))
     gathered.engine.add(tuple(final["engine"]))
     gathered.suite.add(tuple(final["suite"]))
 
@@ -167,14 +183,17 @@ class _Child:
     async def started(cls, harness: str) -> AsyncIterator[Self]:
         """A child of ours, killed with all that it started at the end of the block."""
         with tempfile.TemporaryFile() as printed:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "alkstore_contract.child", harness),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=printed,
-                limit=LIMIT,
-                start_new_session=True,
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "alkstore_contract.child", harness),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=printed,
+                    limit=LIMIT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise _SilentError(f"a process could not be started: {error}") from error
             child = cls(process, printed)
             try:
                 yield child

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from alkstore_contract.expect import UnmetError
 
@@ -25,13 +25,14 @@ GRACE_SECONDS = 30.0
 class Line:
     """The child's end: say something to the parent, hear what it says."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: TextIO) -> None:
         self._reader = reader
+        self._writer = writer
 
     def say(self, value: Any) -> None:
         """Hand a JSON value to the parent."""
-        sys.stdout.write(json.dumps(value) + "\n")
-        sys.stdout.flush()
+        self._writer.write(json.dumps(value) + "\n")
+        self._writer.flush()
 
     async def hear(self) -> Any:
         """Wait for the parent's next value; `None` when the parent has gone."""
@@ -49,9 +50,8 @@ class Process:
     async def start(cls, harness: str, address: str, function: str, args: Sequence[Any]) -> Process:
         """Start `function` of `harness`'s store at `address`."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "alkstore_contract.processes",
+            # Without -P the working directory would come before what is installed.
+            *(sys.executable, "-P", "-m", "alkstore_contract.processes"),
             harness,
             address,
             function,
@@ -108,6 +108,9 @@ class Process:
 async def _child(harness: str, address: str, function: str, args: Sequence[Any]) -> None:
     from alkstore_contract.harness import load_harness  # noqa: PLC0415 - it imports this module
 
+    # What the engine prints is not for the parent.
+    writer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LIMIT)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -115,9 +118,8 @@ async def _child(harness: str, address: str, function: str, args: Sequence[Any])
     run = getattr(importlib.import_module(module), name)
     store: Store = load_harness(harness).store(address, None)
     async with store:
-        await run(store, Line(reader), *args)
+        await run(store, Line(reader, writer), *args)
 
 
 if __name__ == "__main__":
-    _, _named, _address, _function, _given = sys.argv
-    asyncio.run(_child(_named, _address, _function, json.loads(_given)))
+    asyncio.run(_child(sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])))

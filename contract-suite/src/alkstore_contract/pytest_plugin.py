@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from alkstore_contract.accounting import Accounting
     from alkstore_contract.harness import Harness
     from alkstore_contract.verdict import State, Verdict
 
 # Those of `accounting`, which is not imported for them.
 PROPERTY = "alkstore_property"
+WATCH = "alkstore_contract_watch"
 SHOWN = 20
 """So many properties of a kind are named; that there are more is said."""
 
@@ -45,7 +48,7 @@ def alkstore_harness(request: pytest.FixtureRequest) -> Harness:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Watch for tests of the kit."""
-    config.pluginmanager.register(_Watch(config), "alkstore_contract_watch")
+    config.pluginmanager.register(_Watch(config), WATCH)
 
 
 class _Watch:
@@ -88,12 +91,19 @@ class _Watch:
         if getattr(node, "workeroutput", {}).get(PROPERTY):
             self._begin()
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
         """Judge; a session that is green without conforming is not green."""
-        if self._accounting is None:
+        if self._accounting is not None:
+            self._verdict = self._accounting.verdict()
+        self._redden(session)
+        yield
+        self._redden(session)  # also when another hook has made it green since
+
+    def _redden(self, session: pytest.Session) -> None:
+        if self._verdict is None or self._verdict.status == "conforms":
             return
-        self._verdict = self._accounting.verdict()
-        if self._verdict.status != "conforms" and session.exitstatus == pytest.ExitCode.OK:
+        if session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -58,10 +59,16 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
-        aside.write_text(self.as_json(), encoding="utf-8")
-        aside.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # What UTF-8 cannot carry becomes an escape, and JSON reads it as one.
+            aside.write_text(self.as_json(), encoding="utf-8", errors="backslashreplace")
+            aside.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
 
 
 def make(
@@ -109,7 +116,7 @@ def read(path: Path) -> Report:
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReportError(f"{path} cannot be read as a report: {error}") from error
     try:
         version = value["canonical"]["format"]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from alkstore_contract.properties import Property
 
 
+LONGEST = 40_000
+"""Characters of an error that are kept: its beginning and its end."""
+
+
 @frozen(kw_only=True)
 class Outcome:
     """What became of a property. It holds when every case ran and none failed."""
@@ -55,7 +59,7 @@ def run(harness: Harness, prop: Property, began: Callable[[int], None] = lambda 
             _run_case(harness, prop, arguments)
             held += 1
     except (Exception, asyncio.CancelledError, SystemExit):  # noqa: BLE001 - whatever it is, told
-        error = f"{where}{traceback.format_exc()}"
+        error = told(f"{where}{traceback.format_exc()}")
     return Outcome(
         id=prop.id,
         digest=digest,
@@ -65,10 +69,19 @@ def run(harness: Harness, prop: Property, began: Callable[[int], None] = lambda 
     )
 
 
+def told(text: str) -> str:
+    """An error's text, of a length that people read and in characters that can be written."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]}\n[...]\n{text[-LONGEST // 2 :]}"
+    return text.encode(errors="backslashreplace").decode()
+
+
 def _run_case(harness: Harness, prop: Property, arguments: tuple[Any, ...]) -> None:
     if not inspect.iscoroutinefunction(prop.function):
         prop.function(harness, *arguments)
         return
+
+    late = f"it did not end within {prop.seconds:g} s"
 
     async def show() -> None:
         limit = asyncio.timeout(prop.seconds)
@@ -77,8 +90,10 @@ def _run_case(harness: Harness, prop: Property, arguments: tuple[Any, ...]) -> N
                 await prop.function(case, *arguments)  # type: ignore[misc]
         except TimeoutError as error:
             if limit.expired():
-                raise UnmetError(f"it did not end within {prop.seconds:g} s") from error
+                raise UnmetError(late) from error
             raise
+        if limit.expired():  # somebody swallowed the cancellation
+            raise UnmetError(late)
 
     with asyncio.Runner() as runner:
         runner.run(show())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from alkstore_contract.verdict import UNSELECTED, gist
+from alkstore_contract.verdict import INTERRUPTED, UNSELECTED, gist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ def wanting(report: Report) -> list[tuple[str, str, str]]:
     found = [
         (id_, outcome["state"], gist(whys.get(id_, "")))
         for id_, outcome in report.canonical["outcomes"].items()
-        if outcome["state"] != "held" and whys.get(id_) != UNSELECTED
+        if outcome["state"] != "held" and whys.get(id_) not in (UNSELECTED, INTERRUPTED)
     ]
     return sorted(found, key=lambda row: (row[1], row[0]))
 

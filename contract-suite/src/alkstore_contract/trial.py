@@ -21,7 +21,7 @@ from alkstore_contract.distributions import (
 from alkstore_contract.parent import Gathered, gather
 from alkstore_contract.properties import manifest
 from alkstore_contract.report import Code, Report, make
-from alkstore_contract.verdict import UNSELECTED, expectations, judge
+from alkstore_contract.verdict import INTERRUPTED, UNSELECTED, expectations, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +57,8 @@ def conduct(
 ) -> Report:
     """Try an engine in child processes and judge what they report.
 
+    Interrupted, it judges what was reported until then.
+
     Raises:
         LookupError: a part selects nothing.
         UnknownHarnessError: there is no such harness.
@@ -65,7 +67,14 @@ def conduct(
     properties = selected(parts)
     expected = expectations(manifest())
     began, start = dt.datetime.now(dt.UTC), time.monotonic()
-    gathered = asyncio.run(gather(harness, properties, jobs, tell))
+    gathered = Gathered()
+    lost = dict.fromkeys(expected.keys() - {p.id for p in properties}, UNSELECTED)
+    try:
+        asyncio.run(gather(harness, properties, jobs, tell, gathered))
+    except KeyboardInterrupt:
+        gathered.reasons["the run was interrupted"] = None
+        tried = gathered.lost.keys() | {outcome.id for outcome in gathered.outcomes}
+        lost |= dict.fromkeys({p.id for p in properties} - tried, INTERRUPTED)
     reasons = list(gathered.reasons)
     if parts:
         reasons.append(f"selected were {', '.join(parts)} only")
@@ -75,8 +84,7 @@ def conduct(
     else:
         engine, doubts = engine_code(gathered.distribution, _one(gathered.engine))
         reasons += doubts
-    lost = dict.fromkeys(expected.keys() - {p.id for p in properties}, UNSELECTED) | gathered.lost
-    verdict = judge(expected, gathered.outcomes, lost=lost, reasons=reasons)
+    verdict = judge(expected, gathered.outcomes, lost=lost | gathered.lost, reasons=reasons)
     return make(
         verdict,
         expected,

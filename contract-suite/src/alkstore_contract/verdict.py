@@ -16,6 +16,7 @@ State = Literal["held", "failed", "missing"]
 Status = Literal["conforms", "does-not-conform", "incomplete"]
 
 UNSELECTED = "it was not selected"
+INTERRUPTED = "the run was interrupted before it ended"
 
 
 @frozen(kw_only=True)
