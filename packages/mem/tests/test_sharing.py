@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import threading
+import time
 
 import pytest
 
+import alkstore_mem.database as memory
 from alkstore_core import DatabaseError
 from alkstore_mem import MemDatabase, MemStore
 
@@ -267,6 +269,41 @@ def test_two_loops_do_not_share_a_database():
 
     asyncio.run(main())
     assert 1 == len(refusals)
+
+
+def test_of_two_loops_that_come_at_once_one_is_refused(monkeypatch):
+    """A new database belongs to one of two threads' loops, however close together they come."""
+    connect = memory._connect
+    begun = threading.Event()
+
+    def slowly():
+        begun.set()
+        time.sleep(0.1)
+        return connect()
+
+    monkeypatch.setattr(memory, "_connect", slowly)
+    database = MemDatabase()
+    opened, refused = [], []
+    over = threading.Barrier(2, timeout=10)
+
+    async def come():
+        store = MemStore(database=database)
+        try:
+            await store.open()
+            opened.append(store)
+        except DatabaseError as error:
+            refused.append(error)
+        over.wait()
+        await store.close()
+
+    first = threading.Thread(target=asyncio.run, args=(come(),))
+    second = threading.Thread(target=asyncio.run, args=(come(),))
+    first.start()
+    assert begun.wait(10)
+    second.start()
+    first.join()
+    second.join()
+    assert (1, 1) == (len(opened), len(refused))
 
 
 def test_a_database_goes_on_with_the_next_loop():

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import sqlite3
+import threading
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -46,6 +47,7 @@ class MemDatabase:
         self._slot = WriterSlot(BUSY_TIMEOUT)
         self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._attaching = threading.Lock()
         self.transaction: Transaction | None = None
         """The one that is open; at most one is."""
 
@@ -59,20 +61,22 @@ class MemDatabase:
 
         """
         loop = asyncio.get_running_loop()
-        if self._loop is not None and self._loop.is_closed():
-            self._abandon()
-        if not self._clients:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise DatabaseError(
-                "stores of another event loop are open on this MemDatabase: close them there "
-                "first, or give each loop a MemDatabase of its own"
-            )
-        if self._connection is None:
-            self._connection = _connect()
-            # Python complains about connections that the collector has to close.
-            self._discard = weakref.finalize(self, self._connection.close)
-        self._clients.add(client)
+        # Loops of two threads may both be about to find nobody here.
+        with self._attaching:
+            if self._loop is not None and self._loop.is_closed():
+                self._abandon()
+            if not self._clients:
+                self._loop = loop
+            elif self._loop is not loop:
+                raise DatabaseError(
+                    "stores of another event loop are open on this MemDatabase: close them there "
+                    "first, or give each loop a MemDatabase of its own"
+                )
+            if self._connection is None:
+                self._connection = _connect()
+                # Python complains about connections that the collector has to close.
+                self._discard = weakref.finalize(self, self._connection.close)
+            self._clients.add(client)
 
     def detach(self, client: Client) -> None:
         """See a store off."""
