@@ -100,7 +100,6 @@ SABOTEURS = {
         # A number where there is none.
         result("get_job", _claimed_at_zero),
         also={
-            "queues.retry.pending": "it reads the fields of a claim that is over",
             "queues.redrive.fresh": "it reads the fields of a job never claimed",
             "queues.jobs.states": "it compares a list with single reads",
             "queues.release_batch.restores": "it compares a list with single reads",

@@ -93,7 +93,7 @@ SABOTEURS = {
         primitive("claim", _exhausted_though_expired),
         stateful=True,
     ),
-    "queues.claim.expires_claimed": Saboteur(primitive("extend", _expired_is_over), stateful=True),
+    "queues.claim.expires_claimed": Saboteur(primitive("extend", _expired_is_over)),
     "queues.claim.cancelled": Saboteur(
         _stranded(several=False),
         also={"queues.claim.cancelled_at_answer": "it cancels claims of one job too"},

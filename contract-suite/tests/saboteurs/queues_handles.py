@@ -8,6 +8,7 @@ from sqlalchemy import null
 
 from alkstore_core import DatabaseError, JobState
 from alkstore_core.spi import Claim
+from alkstore_core.sql._dialect import NOW
 from alkstore_core.sql.tables import jobs
 
 
@@ -133,9 +134,8 @@ SABOTEURS = {
         stateful=True,
     ),
     "queues.retry.pending": Saboteur(
-        # A pending job still says who failed it.
-        statement("queues:REQUEUE", lambda requeue: requeue.values(worker_id=jobs.c.worker_id)),
-        also={"queues.release.restores": "its job was retried before"},
+        # A new job in the old one's place.
+        statement("queues:REQUEUE", lambda requeue: requeue.values(created_at=NOW)),
         stateful=True,
     ),
     "queues.retry.delay": Saboteur(

@@ -65,7 +65,7 @@ SABOTEURS = {
         )
     ),
     "time.per_call": Saboteur(primitive("insert_jobs", _since_the_first, where="tx")),
-    "time.tx_judges": Saboteur(primitive("get_job", _read_and_kept, where="tx"), stateful=True),
+    "time.tx_judges": Saboteur(primitive("get_job", _read_and_kept, where="tx")),
     "time.clients": Saboteur(
         primitive("claim", _own_lapses_only),
         also={
