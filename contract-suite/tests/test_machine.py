@@ -11,6 +11,9 @@ from alkstore_contract.harness import load_harness
 from alkstore_contract.machine import actors, histories, run_histories, whole
 from alkstore_core.sql.tables import jobs
 
+pytestmark = pytest.mark.once
+
+
 HISTORIES = 30
 STEPS = 200
 

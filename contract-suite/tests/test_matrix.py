@@ -10,6 +10,9 @@ from matrix import Matrix
 from matrix import main as run_matrix
 from workers import Task, run_tasks
 
+pytestmark = pytest.mark.once
+
+
 CUT = {"quick": 0.5, "process": 15.0, "model": 5.0, "again": 1.0}
 
 

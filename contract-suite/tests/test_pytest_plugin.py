@@ -2,6 +2,9 @@
 
 import pytest
 
+pytestmark = pytest.mark.once
+
+
 CONFORMS = "4 of 4 properties held: conforms"
 FIRST = "fake.first"
 FAILING = """

@@ -6,6 +6,8 @@ import pytest
 from matrix import Matrix
 from verdicts import faults_of_tables, told
 
+pytestmark = pytest.mark.once
+
 
 def test_the_tables_are_whole():
     """Each property has a saboteur; half are stateful; reasons are given; none equal another."""

@@ -5,6 +5,9 @@ import random
 
 import pytest
 
+pytestmark = pytest.mark.once
+
+
 KILLS = 10
 PROCESSES = 4
 

@@ -16,6 +16,9 @@ from alkstore_core.names import RECONNECTED
 from alkstore_core.spi import Fired, Topic
 from alkstore_postgres import PostgresOpts, PostgresStore, listener
 
+pytestmark = pytest.mark.once
+
+
 X = Topic("channel", "x")
 
 TERMINATE = (

@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresOpts, PostgresStore
 
+pytestmark = pytest.mark.once
+
+
 SECONDS = 10.0
 SIZES = PostgresOpts(pool_size=12)
 

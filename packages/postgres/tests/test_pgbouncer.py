@@ -11,6 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from alkstore_core import DatabaseError, StopToken
 from alkstore_postgres import PostgresOpts, PostgresStore
 
+pytestmark = pytest.mark.once
+
+
 SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
     "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"

@@ -12,6 +12,9 @@ from alkstore_core.sql import queues as core_queues
 from alkstore_core.sql.compile import Compiler
 from alkstore_postgres import claims, dead_letters, queues, streams
 
+pytestmark = pytest.mark.once
+
+
 JOBS = "alkstore.__alkstore_jobs"
 EVENTS = "alkstore.__alkstore_events"
 MANY = 500_000

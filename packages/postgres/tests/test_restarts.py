@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresStore
+
+pytestmark = pytest.mark.once
 
 
 async def test_calls_fail_as_promised_and_work_again(own_server):

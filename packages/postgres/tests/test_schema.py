@@ -19,6 +19,9 @@ from alkstore_core.sql.tables import metadata as tables
 from alkstore_postgres.migrations import VERSION_TABLE, head, leave_out, scripts
 from alkstore_postgres.schema import ensure_schema, revision_of
 
+pytestmark = pytest.mark.once
+
+
 HEAD = "0001"
 NAMES = ("alkstore", 'Quoted "name"', "select", "ünïcode")
 

@@ -1,6 +1,9 @@
 """The servers that the tests start: durable, restarted on their port, and clean."""
 
 import psycopg
+import pytest
+
+pytestmark = pytest.mark.once
 
 
 def one(url, statement):

@@ -8,6 +8,8 @@ from pgbouncer import PgBouncer
 from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresOpts, PostgresStore
 
+pytestmark = pytest.mark.once
+
 
 def self_signed(home):
     """A certificate for `localhost` that nobody else has signed, and its key."""
