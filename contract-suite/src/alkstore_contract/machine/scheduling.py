@@ -32,9 +32,9 @@ SPECS = (
 )
 LEASE = 60
 
-names = st.integers(0, len(SCHEDULES) - 1)
-specs = st.integers(0, len(SPECS) - 1)
-events = st.one_of(
+names: st.SearchStrategy[int] = st.integers(0, len(SCHEDULES) - 1)
+specs: st.SearchStrategy[int] = st.integers(0, len(SPECS) - 1)
+events: st.SearchStrategy[int | tuple[int, int]] = st.one_of(
     st.sampled_from([1, 7, 14, 20]), st.sampled_from([7, 20]), st.tuples(names, specs)
 )
 """What happens while runners run: seconds pass, or a schedule gets another spec."""
