@@ -18,18 +18,18 @@ def test_the_tables_are_whole():
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_each_saboteur_fails_its_property_and_no_relative_unlisted():
-    """The whole matrix is the leg `saboteurs`; here each meets its own family."""
+    """The whole matrix is the leg `saboteurs`; here every sixth meets its own family."""
     matrix = Matrix()
-    _, faults = matrix.run(matrix.chosen([]), full=False)
+    _, faults = matrix.run(matrix.chosen([])[::6], full=False)
     assert not faults, told(faults)
 
 
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_the_model_finds_a_sample_of_the_stateful_ones():
-    """All of them are tried in the leg `saboteurs`; here every tenth."""
+    """All of them are tried in the leg `saboteurs`; here every twentieth."""
     matrix = Matrix()
-    sample = matrix.stateful(every=10)
+    sample = matrix.stateful(every=20)
     assert sample
     _, faults = matrix.run_model(sample)
     assert not faults, told(faults)

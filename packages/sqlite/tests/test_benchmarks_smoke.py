@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
+
 BENCH = Path(__file__).parents[1] / "benchmarks" / "bench.py"
 
 

@@ -9,6 +9,9 @@ import pytest_asyncio
 from alkstore_core import DatabaseError, EnqueueOpts
 from alkstore_sqlite import SqliteOpts, SqliteStore
 
+pytestmark = pytest.mark.once
+
+
 HAVE_TWIN = {
     "enqueue": (lambda store: store.queue("x").enqueue(1), "enqueue_tx"),
     "enqueue_many": (lambda store: store.queue("x").enqueue_many([1]), "enqueue_many_tx"),

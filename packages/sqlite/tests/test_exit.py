@@ -10,6 +10,8 @@ import pytest
 from alkstore_core import AlkstoreError
 from alkstore_sqlite import SqliteStore
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.alone
 @pytest.mark.parametrize(

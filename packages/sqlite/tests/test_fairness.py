@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.alone
 @pytest.mark.parametrize("form", ["auto", "handle", "group"])

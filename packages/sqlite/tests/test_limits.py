@@ -9,6 +9,9 @@ import pytest
 from alkstore_core import AlkstoreError, DatabaseError, EnqueueOpts, QueueOpts
 from alkstore_sqlite import SqliteStore
 
+pytestmark = pytest.mark.once
+
+
 FIRST = -(2**63)
 LAST = 2**63 - 1
 NOW = 1_000_000
