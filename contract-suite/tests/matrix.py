@@ -6,9 +6,10 @@
     python contract-suite/tests/matrix.py --missing               # properties without a saboteur
     python contract-suite/tests/matrix.py --model                 # what the model finds, nightly
 
-A family are the properties whose ids begin with the same part. Properties whose run on the
-sound engine never comes near the thing that a saboteur replaces cannot notice and are not run;
-of the groups `model` and `process` only the saboteur's own property and those it lists are.
+A family are the properties whose ids begin with the same part, of a large mechanism with the same
+two. Properties whose run on the sound engine never comes near the thing that a saboteur replaces
+cannot notice and are not run; of the groups `model` and `process` only the saboteur's own property
+and those it lists are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 CUT_SECONDS = {"quick": 0.7, "process": 3.0, "model": 120.0, "again": 4.0}
 """After which a run has failed. That is short, for many faults make a property wait for ever; so
 when nobody expects it to fail it gets more time, `again`: the machine may have been busy."""
+
+LARGE_FAMILY = 100
+"""Mechanisms with more properties than that are families by the first two parts of the ids."""
 
 AT_ONCE = 25
 """Properties per task: large enough to be quick, small enough to share out evenly."""
@@ -72,6 +76,23 @@ class Seen:
                 self.cut.add(id_)
 
 
+class Counter:
+    """Says on standard error how far it is, now and then."""
+
+    def __init__(self, total: int, seconds: float | None) -> None:
+        self._total = total
+        self._every = seconds
+        self._done = 0
+        self._told = time.monotonic()
+
+    def one(self) -> None:
+        """One more is done."""
+        self._done += 1
+        if self._every is not None and time.monotonic() - self._told >= self._every:
+            self._told = time.monotonic()
+            sys.stderr.write(f"{self._done} of {self._total} runs\n")
+
+
 class Matrix:
     """The saboteurs of a subject (a module with `manifest()` and `table()`)."""
 
@@ -83,6 +104,7 @@ class Matrix:
         stderr: int | None = None,
         cut: Mapping[str, float] = CUT_SECONDS,
         skip: bool = True,
+        progress: float | None = None,
     ) -> None:
         module = importlib.import_module(subject)
         self.properties: Mapping[str, Property] = module.manifest()
@@ -91,6 +113,7 @@ class Matrix:
         self._jobs = jobs
         self._cut_seconds = cut
         self._skip = skip
+        self._progress = progress
         self._stderr = asyncio.subprocess.DEVNULL if stderr is None else stderr
         self._footprints: dict[tuple[str, str], Footprint] = {}
 
@@ -147,15 +170,21 @@ class Matrix:
         return [id_ for id_ in ids if id_ in self.properties][::every]
 
     def _candidates(self, id_: str, *, full: bool) -> list[str]:
-        family = id_.partition(".")[0]
+        family = self._family(id_)
         also = self.table[id_].also
         return [
             other
             for other, prop in self.properties.items()
             if other == id_
             or other in also
-            or (prop.group == "quick" and (full or prop.mechanism == family))
+            or (prop.group == "quick" and (full or other.startswith(family)))
         ]
+
+    def _family(self, id_: str) -> str:
+        mechanism, what, *_ = id_.split(".")
+        family = f"{mechanism}."
+        size = sum(other.startswith(family) for other in self.properties)
+        return f"{family}{what}" if size > LARGE_FAMILY else family
 
     def _near(self, id_: str, other: str) -> bool:
         saboteur = self.table[id_]
@@ -207,7 +236,13 @@ class Matrix:
         self._hand_out(tasks, tell)
 
     def _hand_out(self, tasks: Sequence[Task], tell: Callable[[Task, Any], None]) -> None:
-        asyncio.run(run_tasks(self._subject, tasks, tell, jobs=self._jobs, stderr=self._stderr))
+        counter = Counter(sum(task.cost for task in tasks), self._progress)
+
+        def counted(task: Task, answer: Any) -> None:
+            tell(task, answer)
+            counter.one()
+
+        asyncio.run(run_tasks(self._subject, tasks, counted, jobs=self._jobs, stderr=self._stderr))
 
 
 def report(matrix: Matrix, seen: Mapping[str, Seen], *, errors: bool) -> Iterator[str]:
@@ -258,6 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         jobs=given.jobs,
         stderr=2 if given.stderr else None,
         skip=not given.no_skip,
+        progress=30.0,
     )
     ids = matrix.chosen(given.id)
     began = time.monotonic()

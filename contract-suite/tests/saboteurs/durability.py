@@ -18,6 +18,18 @@ def at_opening(sql):
     return engine("open", open_)
 
 
+def at_third_opening(sql):
+    """A statement that is run when a store is opened for the third time, and later."""
+
+    async def open_(real):
+        await real.open()
+        real.notes["opened"] = real.notes.get("opened", 0) + 1
+        if real.notes["opened"] > 2:
+            await write(real, sql)
+
+    return engine("open", open_)
+
+
 _homes = []
 
 
@@ -46,7 +58,7 @@ SABOTEURS = {
         stateful=True,
     ),
     "durability.ids": Saboteur(
-        at_opening(
+        at_third_opening(
             "DELETE FROM sqlite_sequence WHERE name = '__alkstore_jobs'"
             " AND NOT EXISTS (SELECT 1 FROM __alkstore_jobs)"
         ),
@@ -56,7 +68,9 @@ SABOTEURS = {
         at_opening("UPDATE __alkstore_dead_jobs SET headers = NULL"), stateful=True
     ),
     "durability.killed": Saboteur(primitive("append", _half_is_lost, where="tx"), base="sqlite"),
-    "durability.locks": Saboteur(at_opening("DELETE FROM __alkstore_locks"), stateful=True),
+    "durability.locks": Saboteur(
+        at_opening("UPDATE __alkstore_locks SET expires_at = expires_at + 1"), stateful=True
+    ),
     "durability.new": Saboteur(harness("home", _one_home)),
     "durability.outbox": Saboteur(
         at_opening(f"UPDATE __alkstore_jobs SET visibility_timeout_s = 300 WHERE {_OUTBOX}"),

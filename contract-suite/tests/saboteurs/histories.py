@@ -11,10 +11,10 @@ def late(job):
     return job.created_at + (job.attempts > 2)
 
 
-async def _third_job_of_a_transaction(real, queue, payloads, spec, **wake):
+async def _second_job_of_a_transaction(real, queue, payloads, spec, **wake):
     count = real._target.__dict__.setdefault("_inserted", [])
     count.append(queue)
-    if len(count) > 2:
+    if len(count) > 1:
         spec = evolve(spec, priority=spec.priority + 1)
     return await real.insert_jobs(queue, payloads, spec, **wake)
 
@@ -66,8 +66,11 @@ SABOTEURS = {
         primitive("put_schedule", _priority_stays_once_it_fired), stateful=True
     ),
     "histories.transactions": Saboteur(
-        primitive("insert_jobs", _third_job_of_a_transaction, where="tx"),
-        also={"queues.stamps.tx": "it enqueues several jobs in a transaction"},
+        primitive("insert_jobs", _second_job_of_a_transaction, where="tx"),
+        also={
+            "queues.stamps.tx": "it enqueues several jobs in a transaction",
+            "scheduler.fire.stamps": "one tick fires two schedules in a transaction",
+        },
         stateful=True,
     ),
     "histories.notify": Saboteur(

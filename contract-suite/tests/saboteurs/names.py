@@ -39,7 +39,7 @@ def _spoiled(real, self, stream, *args):
 
 
 def _unchecked_unless_open(real, self, stream):
-    if self._runtime.is_open:
+    if self._runtime.is_open or not stream.startswith(RESERVED_PREFIX):
         return real(self, stream)
     return StreamHandle(self._runtime, stream)
 
@@ -117,7 +117,8 @@ SABOTEURS = {
     "names.unicode": Saboteur(name("schedule", lambda value: unicodedata.normalize("NFC", value))),
     "names.longest": Saboteur(name("schedule", lambda value: value[:254])),
     "names.longest_channel": Saboteur(
-        name("channel", lambda value: value if value.isascii() else value[:84])
+        name("channel", lambda value: value if value.isascii() else value[:84]),
+        also={"notify.channel": "it listens to such a long name as well"},
     ),
     "names.kinds": Saboteur(
         core("names:backing_queue", lambda real, value: "x" if value == "x" else real(value))
@@ -143,5 +144,8 @@ SABOTEURS = {
             ),
         )
     ),
-    "names.labels_kept": Saboteur(name("worker id", lambda value: value.strip())),
+    "names.labels_kept": Saboteur(
+        name("worker id", lambda value: value.strip()),
+        also={"queues.ack_batch.worker": "a worker of almost that id is taken for it"},
+    ),
 }

@@ -230,7 +230,10 @@ SABOTEURS = {
     "transactions.block_raised": Saboteur(
         core("transactions:BeginTx.__aexit__", _raised_is_committed)
     ),
-    "transactions.call.cancelled": Saboteur(primitive("insert_jobs", _half_committed, where="tx")),
+    "transactions.call.cancelled": Saboteur(
+        primitive("insert_jobs", _half_committed, where="tx"),
+        also={"cancellation.transaction": "it cancels at that moment, too"},
+    ),
     "transactions.cancelled": Saboteur(
         core("transactions:Transaction.__aexit__", _cancelled_is_committed)
     ),
