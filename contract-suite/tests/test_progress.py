@@ -27,7 +27,9 @@ def shown(*told, terminal=False, total=20):
 def test_lines():
     """Without a terminal every tenth of the way is a line."""
     said = shown(*((f"a.p{n}", held(f"a.p{n}")) for n in range(20)))
-    assert [f"{n} of 20 tried, 0 did not hold" for n in range(2, 22, 2)] == said.splitlines()
+    # Older releases of rich end with an empty line.
+    lines = said.rstrip("\n").split("\n")
+    assert [f"{n} of 20 tried, 0 did not hold" for n in range(2, 22, 2)] == lines
 
 
 def test_bar():
