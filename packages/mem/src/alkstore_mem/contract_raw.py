@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 _ENQUEUE: Final = f"""
 INSERT INTO "{jobs.name}" (queue, payload, state, priority, run_at, created_at, attempts,
     max_attempts, visibility_timeout_s, backoff_base_s)
-VALUES ('{BENCH}', ?1, 'ready', 0, ?2, ?2, 0, 3, 300, 5)
+VALUES ('{BENCH}', :payload, 'ready', 0, :now, :now, 0, 3, 300, 5)
 """  # noqa: S608 - our own names
 _CLAIM: Final = f"""
 UPDATE "{jobs.name}" SET state = 'processing', attempts = attempts + 1, worker_id = 'worker',
-    claimed_at = ?1, claim_expires_at = ?1 + visibility_timeout_s
+    claimed_at = :now, claim_expires_at = :now + visibility_timeout_s
 WHERE id = (
     SELECT id FROM "{jobs.name}"
-    WHERE state = 'ready' AND queue = '{BENCH}' AND (expires_at IS NULL OR expires_at > ?1)
+    WHERE state = 'ready' AND queue = '{BENCH}' AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY priority DESC, run_at, id LIMIT 1)
 RETURNING *
 """  # noqa: S608 - as above
 _DELETE: Final = f'DELETE FROM "{jobs.name}" WHERE id = ?'  # noqa: S608 - as above
 _PUBLISH: Final = f"""
-INSERT INTO "{events.name}" (stream, payload, created_at) VALUES ('{BENCH}', ?, ?)
+INSERT INTO "{events.name}" (stream, payload, created_at) VALUES ('{BENCH}', :payload, :now)
 """  # noqa: S608 - as above
 _READ: Final = f"""
 SELECT "offset", stream, "key", payload, headers, created_at FROM "{events.name}"
@@ -77,7 +77,7 @@ class RawRows:
         """Claim a job, delete it."""
         done = 0
         for _ in range(count):
-            for claimed in self._execute(_CLAIM, (int(time.time()),)).fetchall():
+            for claimed in self._execute(_CLAIM, {"now": int(time.time())}).fetchall():
                 done += self._execute(_DELETE, claimed[:1]).rowcount
         return done
 
@@ -106,5 +106,5 @@ class RawRows:
         return count
 
 
-def _row() -> tuple[bytes, int]:
-    return _PAYLOAD, int(time.time())
+def _row() -> dict[str, Any]:
+    return {"payload": _PAYLOAD, "now": int(time.time())}

@@ -22,11 +22,11 @@ VALUES ('bench', ?, 'ready', 0, ?, ?, 0, 3, 300, 5)
 """  # noqa: S608 - our own names
 CLAIM: Final = f"""
 UPDATE "{jobs.name}" SET state = 'processing', attempts = attempts + 1, worker_id = 'worker',
-    claimed_at = ?1, claim_expires_at = ?1 + visibility_timeout_s
+    claimed_at = :now, claim_expires_at = :now + visibility_timeout_s
 WHERE id IN (
     SELECT id FROM "{jobs.name}"
-    WHERE state = 'ready' AND queue = 'bench' AND (expires_at IS NULL OR expires_at > ?1)
-    ORDER BY priority DESC, run_at, id LIMIT ?2)
+    WHERE state = 'ready' AND queue = 'bench' AND (expires_at IS NULL OR expires_at > :now)
+    ORDER BY priority DESC, run_at, id LIMIT :limit)
 RETURNING *
 """  # noqa: S608 - as above
 DELETE: Final = f'DELETE FROM "{jobs.name}" WHERE id = ?'  # noqa: S608 - as above
@@ -71,7 +71,8 @@ class RawRows:
 
     def claim(self, limit: int) -> list[tuple[Any, ...]]:
         """Claim jobs in one statement and one commit."""
-        return self._connection.execute(CLAIM, (int(time.time()), limit)).fetchall()
+        row = {"now": int(time.time()), "limit": limit}
+        return self._connection.execute(CLAIM, row).fetchall()
 
     def delete(self, claimed: Iterable[tuple[Any, ...]]) -> None:
         """Delete claimed jobs in one commit."""
