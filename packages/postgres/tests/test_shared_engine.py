@@ -55,3 +55,32 @@ async def test_a_transaction_left_behind_is_not_ours(engine, sql):
         ids = await asyncio.gather(*[store.queue(f"q{n}").enqueue(n) for n in range(4)])
         assert (4, 4) == (len(set(ids)), await sql.fetchval(JOBS))
     assert 0 == await sql.fetchval("SELECT count(*) FROM theirs")
+
+
+async def test_a_listener_that_fails_undoes_nothing(engine, sql, caplog):
+    """What the application's "checkin" event raises is told of; the call that is done succeeds
+    once, and so do calls that rode together and a transaction.
+    """
+    async with PostgresStore(engine) as store:
+        queue = store.queue("q")
+        await queue.enqueue(0)
+        fails = []
+
+        @event.listens_for(engine.sync_engine, "checkin")
+        def on_checkin(dbapi, record):
+            if fails:
+                fails.pop()
+                raise RuntimeError("the application's own trouble")
+
+        fails.append(1)
+        assert await queue.enqueue(1)
+        fails.append(1)
+        assert 20 == len(set(await asyncio.gather(*(queue.enqueue(n) for n in range(20)))))
+        async with store.begin_tx() as tx:
+            await tx.enqueue_tx("q", 2)
+            fails.append(1)
+            await tx.commit()
+        assert not fails
+        assert 23 == await sql.fetchval(JOBS)
+        assert 23 == (await queue.stats()).ready
+    assert 3 == sum("could not be given back" in record.message for record in caplog.records)

@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, insert, literal_column
 
 from alkstore_core import DatabaseError
+from alkstore_core.sql.op import Mode
 from alkstore_postgres import PostgresOpts, PostgresStore
 
 PICKY = """
@@ -130,6 +132,27 @@ async def test_a_changed_table_under_running_workers(store, sql):
         await sql.execute("ALTER TABLE alkstore.__alkstore_dead_jobs DROP COLUMN e")
     stop.set()
     assert all(await asyncio.gather(*workers))
+
+
+async def test_what_is_done_and_cannot_be_read_is_not_done_again(store, sql):
+    """A statement alone is committed before its rows are read; one unread is not repeated."""
+    await sql.execute("CREATE TABLE alkstore.log (n int)")
+    log = Table("log", MetaData(), Column("n", Integer))
+    # The whole row: once the table has a column more, asyncpg cannot read it.
+    one = literal_column("1", Integer)
+    statement = insert(log).values(n=one).returning(literal_column("log"))
+
+    def write():
+        return (yield statement, {}).count
+
+    driver = store._runtime.engine._driver
+    driver._stepwise |= {write}
+    # All on one connection, which remembers what the row looked like.
+    assert 1 == await driver.run(Mode.WRITE, write)
+    await sql.execute("ALTER TABLE alkstore.log ADD COLUMN more int")
+    with pytest.raises(DatabaseError, match="unknown"):
+        await driver.run(Mode.WRITE, write)
+    assert 2 == await sql.fetchval("SELECT count(*) FROM alkstore.log")
 
 
 async def test_our_statements_wait_no_longer_than_they_may(postgres_url, sql):

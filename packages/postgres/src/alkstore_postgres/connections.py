@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
     from alkstore_postgres.opts import PostgresOpts
+
+_log = logging.getLogger(__name__)
 
 READ_COMMITTED: Final = "read committed"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -120,13 +123,22 @@ class Lease:
             await self.raw.execute("ROLLBACK", timeout=GRACE)
 
     async def give_back(self) -> None:
-        """Let others use it, unless something is left open on it."""
+        """Let others use it, unless something is left open on it.
+
+        What was done on it stays done, so whatever the application's listeners raise here is
+        told of and is nobody's failure.
+        """
         if self.raw.is_closed() or self.raw.is_in_transaction():
             await self.discard()
-        elif self._direct:
-            self._fairy.close()
-        else:
-            await greenlet_spawn(self._fairy.close)
+            return
+        try:
+            if self._direct:
+                self._fairy.close()
+            else:
+                await greenlet_spawn(self._fairy.close)
+        except Exception:  # noqa: BLE001 - theirs
+            _log.exception("a connection could not be given back to the pool")
+            self.raw.terminate()
 
     async def discard(self) -> None:
         """Close it; what was open on it is undone by that."""

@@ -229,7 +229,9 @@ class AutoDriver(Driver):
         try:
             return await execute(raw, request, self._timeout)
         except Exception as error:
-            if _is_lost(error):
+            # Rows that cannot be read come after their statement, which alone is committed then.
+            done = committing and isinstance(error, asyncpg.OutdatedSchemaCacheError)
+            if done or _is_lost(error):
                 raise LostError(committing=committing) from error
             raise
 
@@ -252,7 +254,9 @@ async def execute(raw: asyncpg.Connection, request: Request, patience: float) ->
 
 
 _UNDONE = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
-"""Somebody changed a table while we were in a transaction: prepared statements are stale."""
+"""Somebody changed a table while we were in a transaction: prepared statements are stale.
+
+The second one is told of after a statement, so it undoes what has a COMMIT still to come."""
 
 
 def _is_lost(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import event, exc
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from alkstore_postgres.connections import Connections
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _LOSE = "alkstore_postgres_lose"
 
@@ -121,7 +124,11 @@ class Transactions:
         except Exception as error:
             await _give_up(connection, raw)
             raise commit_failed(self._describe, error) from error
-        await connection.close()
+        try:
+            await connection.close()
+        except Exception:  # noqa: BLE001 - of the application's listeners; it is committed
+            _log.exception("a connection could not be given back to the pool")
+            raw.terminate()
         if status != "COMMIT":
             raise DatabaseError(
                 "nothing was committed: a statement in this transaction had failed, and Postgres "
