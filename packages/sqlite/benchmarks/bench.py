@@ -1,13 +1,16 @@
 """Measure the SQLite engine next to the plain `sqlite3` module: `make bench`.
 
 Rounds are interleaved (raw, ours, raw, ours, …) because a machine's disk changes its mind by
-the minute: rates of one run may be compared, rates of two may not.
+the minute: rates of one run may be compared, rates of two may not. The last line says what a
+call to another thread and back costs here, for every awaited call pays it; `--one-core` takes
+the price of cores that wake each other out of both sides.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import backlog
 import fairness
+import hop
 import report
 import wakes
 import workloads
@@ -42,6 +46,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
+    parser.add_argument("--one-core", action="store_true", help="keep to one core (Linux)")
     parser.add_argument("--dir", type=Path, help="where the databases go (a real disk)")
     args = parser.parse_args(argv)
     if args.scale is None:
@@ -50,6 +55,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         args.rounds = QUICK_ROUNDS if args.quick else ROUNDS
     if args.rounds < 1 or args.scale <= 0:
         parser.error("--rounds must be at least 1 and --scale above 0")
+    if args.one_core and not hasattr(os, "sched_setaffinity"):
+        parser.error("--one-core needs a system that lets a process choose its cores")
     return args
 
 
@@ -96,10 +103,13 @@ def main(argv: Sequence[str]) -> int:
     if not selected:
         print(f"no row contains {args.only}; see --list", file=sys.stderr)
         return 2
+    if args.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="alkstore-bench-", dir=args.dir) as directory:
         scene = Scene(directory=Path(directory), rounds=args.rounds, scale=args.scale)
         samples, broken = asyncio.run(measure(selected, scene))
+    turn = asyncio.run(hop.measure())
     lines = report.summarise_all(rows, samples)
     seconds = time.perf_counter() - start
     print(report.table(lines))
@@ -107,8 +117,10 @@ def main(argv: Sequence[str]) -> int:
         f"\nmedians of {args.rounds} interleaved rounds, scale {args.scale:g}, {seconds:.0f} s; "
         + ", ".join(f"{key} {value}" for key, value in report.where().items())
     )
+    cores = "one core" if args.one_core else f"{os.cpu_count()} cores"
+    print(f"a call to another thread and back, with nothing done: {turn * 1e6:.0f} us on {cores}")
     if args.json:
-        report.write_json(args.json, lines, scale=args.scale, seconds=seconds)
+        report.write_json(args.json, lines, scale=args.scale, seconds=seconds, turn=turn)
     missed = [line.name for line in lines if line.ok is False]
     if missed:
         print(f"{len(missed)} missed: " + "; ".join(missed))

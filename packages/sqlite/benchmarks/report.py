@@ -86,12 +86,15 @@ def table(lines: Sequence[Line]) -> str:
     return "\n".join([text[0], rule, *text[1:]])
 
 
-def write_json(path: Path, lines: Sequence[Line], *, scale: float, seconds: float) -> None:
+def write_json(
+    path: Path, lines: Sequence[Line], *, scale: float, seconds: float, turn: float
+) -> None:
     """Write everything the table says, unrounded, with where it was measured."""
     document = {
         "where": where(),
         "scale": scale,
         "seconds": round(seconds, 1),
+        "turn_us": round(turn * 1e6, 1),
         "lines": [asdict(line) for line in lines],
     }
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
