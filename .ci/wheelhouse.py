@@ -152,7 +152,8 @@ def main() -> None:
         return
     named = options.requirement
     if named == ["all"]:
-        named = [f"{d}[sql]" if d == "alkstore-core" else d for d in distributions()]
+        extras = {"alkstore-core": "[sql]", "alkstore-localstores": "[http,turso]"}
+        named = [d + extras.get(d, "") for d in distributions()]
     install(named, options.group, at_lowest=options.lowest)
 
 

@@ -23,6 +23,10 @@ BRINGS = {
         *("sortedcontainers", "typing-extensions"),
     },
     "alkstore-core": {"alkstore-core", "attrs", "cattrs", "typing-extensions"},
+    "alkstore-localstores": {
+        *("alkstore-core", "alkstore-localstores", "attrs", "cattrs"),
+        *("greenlet", "sqlalchemy", "typing-extensions"),
+    },
     "alkstore-mem": {
         *("alkstore-core", "alkstore-mem", "attrs", "cattrs"),
         *("greenlet", "sqlalchemy", "typing-extensions"),
