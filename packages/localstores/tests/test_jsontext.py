@@ -181,3 +181,25 @@ def test_broken_text_is_an_error(text):
 def test_negative_zero_stays():
     """An integer zero with a sign is the float, as the other implementation reads it."""
     assert "-0.0" == repr(loads("-0"))
+
+
+def test_large_integers_read_as_floats():
+    """As the other implementation reads them; beyond all floats they are an error."""
+    assert [1.8446744073709552e19, 2**64 - 1] == loads(
+        "[18446744073709551616,18446744073709551615]"
+    )
+    with pytest.raises(ValueError, match="range"):
+        loads("9" * 400)
+
+
+def test_stored_depth_is_bounded_on_reading_too():
+    """What could not be sent on is not handed out: brackets in texts do not count."""
+    assert nested(DEPTH_LIMIT) == loads("[" * DEPTH_LIMIT + "0" + "]" * DEPTH_LIMIT)
+    empty = "[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT
+    assert empty == dumps(loads(empty))
+    wide = "[" + ",".join(["{}"] * 1000) + "]"
+    assert wide == dumps(loads(wide))
+    assert "[" * 1000 == loads(f'"{"[" * 1000}"')
+    for inner in ("0", ""):
+        with pytest.raises(ValueError, match="nested"):
+            loads("[" * (DEPTH_LIMIT + 1) + inner + "]" * (DEPTH_LIMIT + 1))

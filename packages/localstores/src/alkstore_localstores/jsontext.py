@@ -42,11 +42,24 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """The JSON value of a text, read as strictly as it is written.
+    """The JSON value of a stored text, read as strictly as it is written.
+
+    Raises:
+        ValueError: as `parse`, or it is nested deeper than what is stored.
+
+    """
+    value = parse(text)
+    if text.count("[") + text.count("{") > DEPTH_LIMIT:
+        _check_depth(value)
+    return value
+
+
+def parse(text: str) -> Any:
+    """The JSON value of any text.
 
     Raises:
         ValueError: the text is no JSON, names a number that no float can hold, is nested too
-            deep, or has escapes that are no characters.
+            deep to be read, or has escapes that are no characters.
 
     """
     try:
@@ -145,6 +158,20 @@ def _float(value: float) -> str:
     return f"{mantissa}e-{exponent.lstrip('0')}"
 
 
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEPTH_LIMIT):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    if any(isinstance(inner, (dict, list)) for inner in level):
+        message = f"it is nested more than {DEPTH_LIMIT} deep"
+        raise ValueError(message)
+
+
 def _refuse(reason: str) -> NoReturn:
     raise LocalStoreError(INVALID_INPUT, f"this is no JSON value: {reason}")
 
@@ -158,8 +185,11 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int | float:
-    # The other implementation knows a negative zero.
-    return -0.0 if text == "-0" else int(text)
+    # As the other implementation reads them: zero may be negative, and large ones are floats.
+    if text == "-0":
+        return -0.0
+    value = int(text)
+    return value if INTEGERS[0] <= value <= INTEGERS[1] else _finite(text)
 
 
 def _constant(text: str) -> NoReturn:
