@@ -1,0 +1,173 @@
+"""A state directory: where queues lie, who owns them, and what keeps one from being opened."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any, Final, Self
+
+from alkstore_localstores.errors import (
+    BINDING_SETUP_FAILED,
+    INVALID_INPUT,
+    LOCAL_FILESYSTEM_ERROR,
+    LocalStoreError,
+)
+from alkstore_localstores.owner.tokens import sync_directory
+
+OWNED: Final = "queue-owned"
+LEGACY: Final = "queue"
+TOKENS: Final = "queue-tokens"
+LOCK: Final = "owner.lock"
+SOCKET: Final = "owner.sock"
+
+_RESOURCE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DELETED = ".deleted-"
+
+
+def check_resource(resource: Any) -> str:
+    """A resource id, which is safe as a file's name and in a path.
+
+    Raises:
+        LocalStoreError: INVALID_INPUT: it is something else.
+
+    """
+    if not isinstance(resource, str) or not _RESOURCE.fullmatch(resource):
+        raise LocalStoreError(
+            INVALID_INPUT,
+            f"{resource!r} is no resource id: 1 to 64 letters, digits, '_' and '-' of ASCII",
+        )
+    return resource
+
+
+class StateDirectory:
+    """The directories of queues under one path."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    @property
+    def tokens(self) -> Path:
+        """Where the credentials lie."""
+        return self.path / TOKENS
+
+    @property
+    def socket(self) -> Path:
+        """Where a running owner listens to the command line."""
+        return self.path / SOCKET
+
+    def owned(self, resource: str) -> Path:
+        """Where the owner keeps a queue."""
+        return self.path / OWNED / check_resource(resource)
+
+    def legacy(self, resource: str) -> Path:
+        """Where older releases kept it, and their clients still open it."""
+        return self.path / LEGACY / check_resource(resource)
+
+    def check_legacy(self, resource: str) -> None:
+        """Refuse a queue that older clients may have open.
+
+        Raises:
+            LocalStoreError: BINDING_SETUP_FAILED: the older directory is there, whatever else is.
+
+        """
+        legacy = self.legacy(resource)
+        if os.path.lexists(legacy):
+            raise LocalStoreError(
+                BINDING_SETUP_FAILED,
+                f"queue {resource!r} is not opened: {legacy} is there, and clients of older "
+                "releases may be using it",
+                context={"resource": resource, "directory": str(legacy)},
+                hint="stop them all and move it with: alkstore-localstores migrate-legacy "
+                f"--state-dir {self.path} {resource}",
+            )
+
+    def resources(self) -> list[str]:
+        """The queues that are there, in order."""
+        owned = self.path / OWNED
+        if not owned.is_dir():
+            return []
+        found = (entry.name for entry in owned.iterdir() if entry.is_dir())
+        return sorted(name for name in found if _RESOURCE.fullmatch(name))
+
+    def remove(self, resource: str) -> None:
+        """Delete a queue's directory; from the first moment on it is no queue any more.
+
+        Raises:
+            LocalStoreError: LOCAL_FILESYSTEM_ERROR: it is not, or not wholly, deleted.
+
+        """
+        owned = self.owned(resource)
+        # Half a directory must never be found under a queue's name.
+        doomed = owned.with_name(f"{_DELETED}{resource}-{secrets.token_hex(8)}")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                owned.rename(doomed)
+                sync_directory(owned.parent)
+                shutil.rmtree(doomed)
+        except OSError as error:
+            raise LocalStoreError(
+                LOCAL_FILESYSTEM_ERROR,
+                f"the directory {error.filename or owned} cannot be deleted: {error.strerror}",
+            ) from error
+
+    def sweep(self) -> None:
+        """Finish the deletions that a crash has cut short."""
+        owned = self.path / OWNED
+        for doomed in owned.glob(f"{_DELETED}*") if owned.is_dir() else ():
+            shutil.rmtree(doomed, ignore_errors=True)
+
+
+class OwnerLock:
+    """Held by the one process that may open the queues of a state directory.
+
+    It goes with the process, however that ends.
+    """
+
+    def __init__(self, state: StateDirectory) -> None:
+        """Take it, without waiting; the directory is made when it is missing.
+
+        Raises:
+            LocalStoreError: BINDING_SETUP_FAILED: another process has it;
+                LOCAL_FILESYSTEM_ERROR: the directory cannot be used.
+
+        """
+        path = state.path / LOCK
+        try:
+            state.path.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LocalStoreError(
+                LOCAL_FILESYSTEM_ERROR,
+                f"the state directory {state.path} cannot be used: {error.strerror}",
+                context={"directory": str(state.path)},
+            ) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            raise LocalStoreError(
+                BINDING_SETUP_FAILED,
+                f"the state directory {state.path} has an owner already, process {holder or '?'}",
+                context={"directory": str(state.path)},
+                hint="stop that one, or ask it: the command line does so by itself",
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give it up. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
