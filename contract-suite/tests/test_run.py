@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -181,6 +182,14 @@ def test_selected(place):
     assert "selected were fake only" in said
     place.engine(NAMED.format(then="raise ValueError"))
     place.run("--select", "fake.second", check=1)
+
+
+def test_selected_before_the_harness(place):
+    """A selection takes one name each time, so that it does not take the harness as well."""
+    options = ("-s", "fake.second", "-s", "other", "fake_engine:Engine", "--report", "report.json")
+    place.cli("run", *options, check=3)
+    outcomes = states(json.loads((place.work / "report.json").read_text()))
+    assert {"fake.second", "other.last"} == {i for i, o in outcomes.items() if o == "held"}
 
 
 def test_selects_nothing(place):
@@ -416,6 +425,21 @@ def test_report_into_a_new_directory(place):
     place.cli("run", "fake_engine:Engine", *options, check=3)
     assert (place.work / "a/r.json").exists()
     assert (place.work / "b/c/r.md").exists()
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("list", "--json"), ("explain", "fake.second")])
+def test_output_is_closed(place, arguments):
+    """A command that was started without an output says nothing, and ends well."""
+    command = shlex.join((sys.executable, "-m", "alkstore_contract.cli", *arguments))
+    done = subprocess.run(
+        f"{command} >&-",
+        shell=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": f"{place.kit}{os.pathsep}{place.engine_home}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 def test_output_is_lost(place):

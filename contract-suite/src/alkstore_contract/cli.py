@@ -48,6 +48,8 @@ _BENCH = "alkstore_contract.bench"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # Closed by whoever started us: only the exit status is wanted.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as we live
     try:
         if given[:1] == ["bench"] and find_spec(_BENCH):
             return int(import_module(_BENCH).main(given[1:]))
@@ -117,10 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--markdown", type=Path, metavar="FILE", help="write it as a page")
     run.add_argument(
         *("--select", "-s"),
-        nargs="+",
+        action="append",
         default=[],
         metavar="MECHANISM",
-        help="only these mechanisms or ids; the verdict is then at best `incomplete`",
+        help="only this mechanism or id, may be given several times; "
+        "the verdict is then at best `incomplete`",
     )
     run.add_argument(
         "--jobs", "-j", type=_jobs, default=_cpus(), metavar="N", help="processes (default: CPUs)"
