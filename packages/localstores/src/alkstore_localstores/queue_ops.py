@@ -27,8 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 
+from alkstore_localstores.formats import messages
 from alkstore_localstores.messages import LEASE_SECONDS, Payload, PayloadType, QueueMessage
-from alkstore_localstores.queue_schema import messages
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
