@@ -194,6 +194,23 @@ class Server:
             self._process.wait()
             self._process = None
 
+    def standby(self) -> "Server":
+        """Another server that follows this one, started."""
+        directory = self._cluster.directory()
+        self._cluster.run(
+            self._cluster.bin / "pg_basebackup",
+            *("-h", "127.0.0.1", "-p", self.port, "-U", "postgres", "-D", directory / "data"),
+            *("--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
+        )
+        server = Server(self._cluster, directory)
+        server.start()
+        return server
+
+    def promote(self) -> None:
+        """Let a standby lead from now on."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
+
     def restart(self, how=signal.SIGINT) -> None:
         """Stop it and start it."""
         self.stop(how)

@@ -13,6 +13,8 @@ from alkstore_postgres.connections import own_engine
 from alkstore_postgres.migrations import as_sql, head, scripts
 from alkstore_postgres.opts import PostgresOpts
 from alkstore_postgres.schema import ensure_schema, revision_of
+from alkstore_postgres.servers import check_server
+from alkstore_postgres.urls import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +86,7 @@ async def _online(command: str, url: str, opts: PostgresOpts) -> int:
     try:
         before = await revision_of(engine, opts.schema)
         if command == "upgrade":
+            await check_server(engine, describe(url))
             await ensure_schema(engine, opts.schema, migrate=True)
             done = "is at" if before == newest else f"went from {before or 'nothing'} to"
             _tell(f"schema {opts.schema!r} {done} revision {newest}")

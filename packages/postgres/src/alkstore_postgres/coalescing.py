@@ -2,11 +2,16 @@
 
 While a statement is under way, further calls gather; the next one carries them all. Each caller
 still returns only after its own commit.
+
+Callers that were answered together call again together. All of them in one statement would let
+this process and the server wait for each other in turns; so where the disk is not what takes the
+time, two statements share them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from alkstore_core.sql.op import Mode, Op
@@ -24,6 +29,15 @@ LANES: Final = 2
 
 MOST: Final = 1000
 """Calls of one statement."""
+
+SHARED: Final = 20
+"""Calls that are worth two statements."""
+
+SWIFT: Final = 40e-6
+"""Seconds of a statement for each call under way, below which two take turns better than one.
+
+Two of them are two commits. That pays off while the disk takes less time than the calls
+themselves: about 20 µs each in this process, and half of that in the server."""
 
 
 class RefusedError(Exception):
@@ -65,6 +79,9 @@ class Coalescer:
         self._gathered: dict[Hashable, list[_Call]] = {}
         self._lanes = 0
         self._about_to_start = False
+        self._under_way = 0
+        self._pace = float("inf")
+        """Seconds for each call under way that the latest statement took."""
 
     def takes(self, op: Callable[..., Op[Any]]) -> bool:
         """Whether calls of this op can be one."""
@@ -75,12 +92,15 @@ class Coalescer:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         key = (op, self._merges[op].key(args))
         self._gathered.setdefault(key, []).append(_Call(future, op, args))
+        self._open_lane()
+        return future
+
+    def _open_lane(self) -> None:
         if self._lanes < LANES and not self._about_to_start:
             self._lanes += 1
             # In the next turn of the loop: what the other tasks of this turn add rides along.
             self._about_to_start = True
             self._start(self._lane())
-        return future
 
     async def _lane(self) -> None:
         self._about_to_start = False
@@ -106,20 +126,28 @@ class Coalescer:
         while self._gathered:
             key = next(iter(self._gathered))
             calls = self._gathered.pop(key)
-            if len(calls) > MOST:
-                self._gathered[key] = calls[MOST:]
-            wanted = [call for call in calls[:MOST] if not call.future.cancelled()]
+            most = self._share(len(calls))
+            if len(calls) > most:
+                self._gathered[key] = calls[most:]
+                self._open_lane()
+            wanted = [call for call in calls[:most] if not call.future.cancelled()]
             if wanted:
                 return wanted
         return []
+
+    def _share(self, count: int) -> int:
+        """How many of so many calls the next statement carries at most."""
+        alone = self._lanes == 1 and not self._gathered
+        if alone and count >= SHARED and self._pace < SWIFT:
+            return min((count + 1) // LANES, MOST)
+        return MOST
 
     async def _together(self, lease: Lease, calls: list[_Call]) -> None:
         if len(calls) == 1:
             await self._alone(lease, calls[0])
             return
-        op = self._merges[calls[0].op].run
         try:
-            values = await self._perform(lease, Mode.WRITE, op, [call.args for call in calls])
+            values = await self._timed(lease, calls)
         except RefusedError:
             # Undone for certain: whoever it belongs to gets it, and nobody else.
             await self._one_by_one(calls)
@@ -132,6 +160,19 @@ class Coalescer:
             for call, value in zip(calls, values, strict=True):
                 if not call.future.done():
                     call.future.set_result(value)
+
+    async def _timed(self, lease: Lease, calls: list[_Call]) -> list[Any]:
+        op = self._merges[calls[0].op].run
+        self._under_way += len(calls)
+        start = time.perf_counter()
+        try:
+            values: list[Any] = await self._perform(
+                lease, Mode.WRITE, op, [call.args for call in calls]
+            )
+        finally:
+            self._pace = (time.perf_counter() - start) / self._under_way
+            self._under_way -= len(calls)
+        return values
 
     async def _one_by_one(self, calls: list[_Call]) -> None:
         for call in calls:

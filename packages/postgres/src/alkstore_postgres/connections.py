@@ -16,7 +16,8 @@ from alkstore_core.errors import AlkstoreError
 from alkstore_core.spi import APART
 from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import reason
-from alkstore_postgres.urls import connect
+from alkstore_postgres.servers import STANDBY, Servers, UnfitError, is_standby
+from alkstore_postgres.urls import application_name
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
@@ -34,6 +35,9 @@ BEGIN_SHARED: Final = f"{BEGIN}; SET LOCAL plan_cache_mode = auto"
 GRACE: Final = 5.0
 """Seconds beyond the server's own time-out until a connection that says nothing is given up."""
 
+NAME: Final = "alkstore"
+"""What sessions are called, unless a URL says otherwise."""
+
 _ISOLATION: Final = "alkstore_postgres_isolation"
 
 # Read-only after a failover, and a server that shuts down or starts: the connection is no use.
@@ -48,8 +52,10 @@ _AGAIN_STATES: Final = frozenset({"40001", "40P01"})
 
 def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
     """A pool of our own, which says itself what our statements count on."""
-    settings = {"application_name": "alkstore"}
-    options: dict[str, Any] = {"timeout": opts.connect_timeout}
+    settings = {}
+    if application_name(url) is None:
+        settings["application_name"] = NAME
+    options: dict[str, Any] = {}
     arguments: dict[str, Any] = {}
     if opts.pgbouncer:
         options["statement_cache_size"] = 0
@@ -61,10 +67,17 @@ def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
         # time is a quarter of a claim.
         settings["plan_cache_mode"] = "force_generic_plan"
         settings["statement_timeout"] = str(max(int(opts.statement_timeout * 1000), 1))
-    options["server_settings"] = settings
+    # What a pooler tells of its servers may be of the day before.
+    servers = Servers(
+        url,
+        timeout=opts.connect_timeout,
+        judge=not opts.pgbouncer,
+        server_settings=settings,
+        **options,
+    )
     return create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: connect(url, **options),
+        async_creator=servers.connect,
         connect_args=arguments,
         pool_size=opts.pool_size,
         max_overflow=0,
@@ -214,6 +227,13 @@ class Connections:
         if self._own:
             await self.engine.dispose()
 
+    def leads_nowhere(self, raw: asyncpg.Connection) -> bool:
+        """Whether the application's engine has led to a standby: a reader would miss events.
+
+        Our own connects to none.
+        """
+        return not self._own and not self._opts.pgbouncer and is_standby(raw)
+
     def unreachable(self, error: BaseException) -> DatabaseError:
         """Nothing was done: there was no connection to do it on."""
         return DatabaseError(f"cannot connect to the {self._describe}: {reason(error)}")
@@ -232,7 +252,7 @@ class Connections:
     async def _take(self) -> Lease:
         pool = self.callers_engine.sync_engine.pool
         try:
-            return Lease(await greenlet_spawn(pool.connect), direct=self._own)
+            lease = Lease(await greenlet_spawn(pool.connect), direct=self._own)
         except AlkstoreError:
             raise
         except exc.TimeoutError as error:
@@ -240,6 +260,10 @@ class Connections:
         except Exception as error:
             # Of the driver, of SQLAlchemy's layer above it, or of what the application does there.
             raise self.unreachable(error) from error
+        if self.leads_nowhere(lease.raw):
+            await lease.discard()
+            raise self.unreachable(UnfitError(STANDBY))
+        return lease
 
     async def _isolation(self, lease: Lease) -> str:
         """The default of this physical connection, asked for once."""

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 SERVER: Final = "ALKSTORE_TEST_POSTGRES"
 
+# Other processes try other properties in the same database.
 _SEVER: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND application_name LIKE 'alkstore%' "
-    "AND pid <> pg_backend_pid()"
+    "WHERE datname = current_database() AND application_name IN ('{0}', '{0} listener')"
 )
 
 
@@ -71,13 +71,15 @@ class PostgresHarness(Harness):
     def store(self, address: str, clock: Clock | None) -> Store:
         """A store in the schema."""
         opts = PostgresOpts(schema=address, pool_size=5)
-        # Where tables go that a property makes on a transaction's connection.
-        settings = f"{'&' if '?' in self.url else '?'}search_path={address}_caller"
-        return PostgresStore(self.url + settings, opts=opts, clock=clock)
+        # Where tables go that a property makes on a transaction's connection; and whose it is.
+        settings = f"search_path={address}_caller&application_name={address}"
+        return PostgresStore(
+            f"{self.url}{'&' if '?' in self.url else '?'}{settings}", opts=opts, clock=clock
+        )
 
-    async def sever(self, address: str) -> None:  # noqa: ARG002 - they all are of this test
-        """Cut the connections of every store in this database."""
-        await self._execute(_SEVER)
+    async def sever(self, address: str) -> None:
+        """Cut the connections of every store in this schema."""
+        await self._execute(_SEVER.format(address))
 
     @contextlib.asynccontextmanager
     async def caller(self, address: str, kind: JoinKind) -> AsyncIterator[Caller]:

@@ -12,7 +12,7 @@ from alkstore_core.sql._dialect import NOW
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.op import Mode, Op
 from alkstore_core.sql.store import SqlEngine
-from alkstore_postgres.connections import Connections, own_engine
+from alkstore_postgres.connections import NAME, Connections, own_engine
 from alkstore_postgres.diagnosis import diagnose
 from alkstore_postgres.driver import AutoDriver
 from alkstore_postgres.joining import Home
@@ -20,11 +20,12 @@ from alkstore_postgres.outside import connect_like
 from alkstore_postgres.polling import PollingSignals, look
 from alkstore_postgres.rechecks import Rechecks
 from alkstore_postgres.schema import ensure_schema
+from alkstore_postgres.servers import Servers, check_server
 from alkstore_postgres.session import MERGES, STEPWISE, PostgresSession
 from alkstore_postgres.signals import PostgresSignals
 from alkstore_postgres.streams import Publishing
 from alkstore_postgres.transactions import Transactions
-from alkstore_postgres.urls import connect, describe
+from alkstore_postgres.urls import application_name, describe, places
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
@@ -149,6 +150,7 @@ class PostgresEngine(SqlEngine):
             merges=MERGES,
             **options,
         )
+        await check_server(self._connections.engine, self._describe)
         await ensure_schema(self._connections.engine, opts.schema, migrate=opts.migrate)
         self._home = await Home.of(self._connections, opts.schema)
         self.auto = PostgresSession(
@@ -171,8 +173,17 @@ class PostgresEngine(SqlEngine):
             opts.schema,
             self._connect_listener,
             describe=self._describe,
-            connect_timeout=opts.connect_timeout,
+            connect_timeout=opts.connect_timeout * self._servers_to_try(),
+            name=f"{self._name()} listener",
         )
+
+    def _servers_to_try(self) -> int:
+        where = self._opts.listen_url or self._target
+        return max(len(places(where)), 1) if isinstance(where, str) else 1
+
+    def _name(self) -> str:
+        own = application_name(self._target) if isinstance(self._target, str) else None
+        return own or NAME
 
     def _look(self, topics: Sequence[Topic]) -> Awaitable[Seen]:
         return self._driver.run(Mode.READ, look, topics)
@@ -180,7 +191,8 @@ class PostgresEngine(SqlEngine):
     async def _connect_listener(self) -> asyncpg.Connection:
         opts = self._opts
         if opts.listen_url is not None:
-            connection = await connect(opts.listen_url, timeout=opts.connect_timeout)
+            servers = Servers(opts.listen_url, timeout=opts.connect_timeout)
+            connection = await servers.connect()
             try:
                 await self._home.check_listener(connection)
             except BaseException:

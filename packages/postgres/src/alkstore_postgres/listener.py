@@ -60,13 +60,15 @@ class Listener:
         *,
         describe: str,
         connect_timeout: float = PATIENCE,
+        name: str = "alkstore listener",
         liveness: float = LIVENESS,
         patience: float = PATIENCE,
     ) -> None:
         """Prepare; nothing is opened before the first `listen`.
 
         `wanted` gives the channels somebody waits for, `heard` gets each that was notified, and
-        `back` is called when all are listened on again after an outage.
+        `back` is called when all are listened on again after an outage. The session is called
+        `name`.
         """
         self._connect = connect
         self._wanted = wanted
@@ -74,6 +76,7 @@ class Listener:
         self._back = back
         self._describe = describe
         self._connect_timeout = connect_timeout
+        self._name = name
         self._liveness = liveness
         self._patience = patience
         self._bell = asyncio.Event()
@@ -135,7 +138,7 @@ class Listener:
         async with asyncio.timeout(self._connect_timeout):
             connection = await self._connect()
         try:
-            await self._ask(make_lasting(connection, "alkstore listener"))
+            await self._ask(make_lasting(connection, self._name))
             connection.add_termination_listener(self._on_end)
             await self._serve(connection)
         except BaseException:

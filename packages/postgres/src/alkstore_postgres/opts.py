@@ -71,7 +71,8 @@ class PostgresOpts:
     application's own engine has its own time-out instead."""
 
     connect_timeout: float = attrs.field(default=10.0, validator=_seconds)
-    """Seconds until a connection that does not come about is a `DatabaseError`."""
+    """Seconds until a connection that does not come about is a `DatabaseError`. Where the URL
+    names several servers each of them gets so long."""
 
     statement_timeout: float = attrs.field(default=30.0, validator=_seconds)
     """Seconds after which the server gives up a statement of ours, which is a `DatabaseError`.

@@ -51,7 +51,7 @@ async def ensure_schema(
     revision = await revision_of(engine, schema)
     if not _is_due(revision, schema, known, migrate=migrate):
         return
-    with _told(f"cannot bring schema {schema!r} up to date"):
+    with told(f"cannot bring schema {schema!r} up to date"):
         async with engine.connect() as connection, connection.begin():
             await connection.execute(_READ_COMMITTED)
             await connection.run_sync(_upgrade, schema, known)
@@ -64,13 +64,14 @@ async def revision_of(engine: AsyncEngine, schema: str) -> str | None:
         DatabaseError: the database cannot be reached or refuses.
 
     """
-    with _told(f"cannot look at schema {schema!r}"):
+    with told(f"cannot look at schema {schema!r}"):
         async with engine.connect() as connection, connection.begin():
             return await connection.run_sync(_revision, schema)
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def told(what: str) -> Iterator[None]:
+    """Say of a failure what it kept from being done."""
     try:
         yield
     except (exc.SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError) as error:

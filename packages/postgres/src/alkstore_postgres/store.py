@@ -11,7 +11,7 @@ from alkstore_core.integers import check_class
 from alkstore_core.sql.store import SqlStore
 from alkstore_postgres.engine import PostgresEngine
 from alkstore_postgres.opts import PostgresOpts
-from alkstore_postgres.urls import dsn
+from alkstore_postgres.urls import check
 
 if TYPE_CHECKING:
     from alkstore_core import Clock
@@ -48,7 +48,7 @@ class PostgresStore(SqlStore):
                     f"{dialect.name}+{dialect.driver}"
                 )
         elif isinstance(target, str):
-            dsn(target)
+            check(target)
         else:
             raise DatabaseError(
                 f"a store takes a Postgres URL or an AsyncEngine, not {type(target).__name__}"

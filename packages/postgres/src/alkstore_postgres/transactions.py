@@ -16,6 +16,7 @@ from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op
 from alkstore_postgres.connections import GRACE, judge
 from alkstore_postgres.driver import execute
+from alkstore_postgres.servers import STANDBY, UnfitError
 from alkstore_postgres.session import PostgresTxSession
 from alkstore_postgres.streams import Publishing
 
@@ -115,6 +116,9 @@ class Transactions:
             raise
         except Exception as error:
             raise self._connections.unreachable(error) from error
+        if self._connections.leads_nowhere(raw):
+            await _give_up(connection, raw)
+            raise self._connections.unreachable(UnfitError(STANDBY))
         return connection, raw
 
     async def _commit(self, connection: AsyncConnection, raw: asyncpg.Connection) -> None:
