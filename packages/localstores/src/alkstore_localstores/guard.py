@@ -101,6 +101,11 @@ class Guard:
 
 def is_live(database: str) -> bool:
     """Whether Turso's multi-process mode has the database open. Changes nothing."""
+    return is_held(database, at_least=1)
+
+
+def is_held(database: str, *, at_least: int = 0) -> bool:
+    """Whether somebody holds the lock, on a file of at least so many bytes. Changes nothing."""
     if not SUPPORTED:
         return False
     try:
@@ -108,7 +113,7 @@ def is_live(database: str) -> bool:
     except OSError:
         return False
     try:
-        if not os.fstat(descriptor).st_size:
+        if os.fstat(descriptor).st_size < at_least:
             return False
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)

@@ -85,13 +85,26 @@ def _probe(path: str, format_: Format) -> None:
                 "restore the file from the backup that the log belongs to, or move the log away",
             )
         return
-    with _readable(path) as (name, options):
+    with readable(path) as connection:
+        look(connection, path, format_)
+        _check_pages(connection, path)
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection that reads the database as it stands, and changes nothing.
+
+    Raises:
+        sqlite3.Error: SQLite cannot read it.
+        OSError: the system does not let us.
+
+    """
+    with _name(path) as (name, options):
         connection = sqlite3.connect(f"file:{quote(name)}?{options}", uri=True, timeout=0)
         try:
             connection.isolation_level = None
             connection.execute("BEGIN")
-            look(connection, path, format_)
-            _check_pages(connection, path)
+            yield connection
         finally:
             connection.close()
 
@@ -164,7 +177,7 @@ def _scalar(connection: Connection, sql: str) -> Any:
 
 
 @contextlib.contextmanager
-def _readable(path: str) -> Iterator[tuple[str, str]]:
+def _name(path: str) -> Iterator[tuple[str, str]]:
     """A name under which SQLite can read the database, and the options to do it with."""
     wal, journal = _logs(path)
     if _size(journal):

@@ -68,6 +68,11 @@ def is_open(path: str, marker: str, driver: str) -> bool:
     return True
 
 
+def is_noted(path: str) -> bool:
+    """Whether this process has the file open as anything. Under `OPENING`."""
+    return key_of(path) in _open
+
+
 def opened(path: str, marker: str, driver: str) -> Key:
     """Note one more connection to an existing file. Under `OPENING`."""
     found = os.stat(path)  # noqa: PTH116
