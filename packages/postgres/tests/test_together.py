@@ -44,7 +44,7 @@ async def test_one_caller_s_error_is_never_another_s(store, sql):
 
 
 async def test_fifty_calls_are_a_few_statements(store, sql):
-    """Fifty concurrent enqueues, then fifty acks, are one statement each."""
+    """Fifty concurrent enqueues are one statement, then fifty acks one or two that share them."""
     await sql.execute(COUNT)
     queue = store.queue("q")
     ids = await asyncio.gather(*(queue.enqueue(n) for n in range(50)))
@@ -52,7 +52,7 @@ async def test_fifty_calls_are_a_few_statements(store, sql):
     assert 1 == await sql.fetchval("SELECT count(*) FROM statements")
     handles = await queue.claim_batch("w", 50)
     assert all(await asyncio.gather(*(handle.ack() for handle in handles)))
-    assert 2 == await sql.fetchval("SELECT count(*) FROM statements")
+    assert (await sql.fetchval("SELECT count(*) FROM statements")) in {2, 3}
 
 
 async def test_ids_belong_to_their_callers(store):

@@ -33,7 +33,7 @@ MOST: Final = 1000
 SHARED: Final = 20
 """Calls that are worth two statements."""
 
-SWIFT: Final = 40e-6
+SWIFT: Final = 30e-6
 """Seconds of a statement for each call under way, below which two take turns better than one.
 
 Two of them are two commits. That pays off while the disk takes less time than the calls
@@ -129,6 +129,7 @@ class Coalescer:
             most = self._share(len(calls))
             if len(calls) > most:
                 self._gathered[key] = calls[most:]
+            if self._gathered:
                 self._open_lane()
             wanted = [call for call in calls[:most] if not call.future.cancelled()]
             if wanted:
@@ -164,13 +165,13 @@ class Coalescer:
     async def _timed(self, lease: Lease, calls: list[_Call]) -> list[Any]:
         op = self._merges[calls[0].op].run
         self._under_way += len(calls)
-        start = time.perf_counter()
+        begun, start = self._under_way, time.perf_counter()
         try:
             values: list[Any] = await self._perform(
                 lease, Mode.WRITE, op, [call.args for call in calls]
             )
         finally:
-            self._pace = (time.perf_counter() - start) / self._under_way
+            self._pace = (time.perf_counter() - start) / max(begun, self._under_way)
             self._under_way -= len(calls)
         return values
 
