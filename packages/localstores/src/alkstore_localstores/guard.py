@@ -106,16 +106,24 @@ def is_live(database: str) -> bool:
 
 def is_held(database: str, *, at_least: int = 0) -> bool:
     """Whether somebody holds the lock, on a file of at least so many bytes. Changes nothing."""
+    return is_locked(database + SUFFIX, at_least=at_least)
+
+
+def is_locked(path: str, *, at_least: int = 0) -> bool:
+    """Whether a process, this one included, has locked any of the file. Changes nothing.
+
+    Not for a file that this process has open through SQLite: its locks would go.
+    """
     if not SUPPORTED:
         return False
     try:
-        descriptor = os.open(database + SUFFIX, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         if os.fstat(descriptor).st_size < at_least:
             return False
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
     finally:

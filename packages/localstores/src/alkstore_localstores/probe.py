@@ -1,8 +1,9 @@
 """Looking at a database file before anything is done to it.
 
 What is refused here keeps every byte, so SQLite never opens it for writing: without a log it
-reads the file as it stands; with a log that has its index it reads both; with a log alone, as
-Turso leaves it, or with a rollback journal, it gets another name or a copy to read.
+reads the file as it stands; with a log that others are using it takes part in their index of it;
+with a log alone, as Turso or a crash leaves it, it gets another name of both, where it can make
+an index; with a rollback journal it gets a copy.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sqlalchemy.dialects import sqlite
 
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.dbapi import Fault, retry_pause
+from alkstore_localstores import guard
 from alkstore_localstores.drivers import BUSY_SECONDS, SqliteDbapi
 from alkstore_localstores.errors import BINDING_SETUP_FAILED, LocalStoreError
 from alkstore_localstores.formats import FIND_MARKER, MARKER, meta
@@ -185,11 +187,17 @@ def _name(path: str) -> Iterator[tuple[str, str]]:
             yield name, "mode=rw"
     elif not _size(wal):
         yield path, "mode=ro&immutable=1"
-    elif os.path.exists(f"{path}-shm"):  # noqa: PTH110
+    elif _is_indexed(path):
         yield path, "mode=ro"
     else:
         with _linked(path, wal) as name:
             yield name, "mode=ro"
+
+
+def _is_indexed(path: str) -> bool:
+    """Whether the log's index has to be read too: not when nobody keeps it, as it is made anew."""
+    index = f"{path}-shm"
+    return os.path.exists(index) and (guard.is_locked(index) or not guard.SUPPORTED)  # noqa: PTH110
 
 
 @contextlib.contextmanager
