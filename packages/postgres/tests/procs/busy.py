@@ -1,37 +1,67 @@
-"""A process that does everything at once until it is killed; says what was acknowledged."""
+"""A process that does one thing, or everything, until it is killed; says what was acknowledged."""
 
 import asyncio
 import sys
 
 import asyncpg
+from sqlalchemy import text
 
-from alkstore_core import AlkstoreError, StopToken
+from alkstore_core import AlkstoreError, QueueOpts, StopToken
 from alkstore_postgres import PostgresOpts, PostgresStore
 
+# Claims of a killed worker come back while the others still run.
+WORK = QueueOpts(visibility_timeout_s=2, max_attempts=1000)
 
-async def enqueue(store):
-    """Jobs and events, one after the other; each is said after it was acknowledged."""
+OURS = text("SELECT pg_advisory_xact_lock(hashtext(:who))")
+REACHED = text('SELECT coalesce(max("offset"), 0) FROM followed WHERE who = :who')
+NOTE = text("INSERT INTO followed VALUES (:who, :offset)")
+
+
+def say(kind, *numbers):
+    """Whole lines, so that what is cut off was not said."""
+    sys.stdout.write("".join(f"{kind} {number}\n" for number in numbers))
+    sys.stdout.flush()
+
+
+async def publish(store):
+    """Jobs and events, alone and in transactions; each is said after it was acknowledged."""
+    queue = store.queue("work", WORK)
     while True:
-        ids = await asyncio.gather(*(store.queue("work").enqueue(n) for n in range(3)))
+        ids = await asyncio.gather(*(queue.enqueue(n) for n in range(3)))
         offsets = await asyncio.gather(*(store.stream("news").publish(n) for n in range(3)))
         async with store.transaction() as tx:
             job = await tx.enqueue_tx("work", "tx")
             offset = await tx.publish_tx("news", "tx")
-        for id_ in (*ids, job):
-            sys.stdout.write(f"job {id_}\n")
-        for number in (*offsets, offset):
-            sys.stdout.write(f"event {number}\n")
-        sys.stdout.flush()
+        say("job", *ids, job)
+        say("event", *offsets, offset)
 
 
 async def work(store, url):
     """What is done is noted before the ack: a crash between repeats it, and loses nothing."""
     notes = await asyncpg.connect(url)
     while True:
-        for handle in await store.queue("work").claim_batch("worker", 5):
+        for handle in await store.queue("work", WORK).claim_batch("worker", 5):
             await notes.execute("INSERT INTO done VALUES ($1)", handle.job.id)
-            await handle.ack()
+            if await handle.ack():
+                say("acked", handle.job.id)
         await asyncio.sleep(0.002)
+
+
+async def follow(store, who):
+    """Events, each noted together with the offset that is saved."""
+    while True:
+        async with store.transaction() as tx:
+            # A predecessor that was killed may be just committing.
+            await tx.connection.execute(OURS, {"who": who})
+            reached = (await tx.connection.execute(REACHED, {"who": who})).scalar_one()
+            events = await tx.read_since_tx("news", reached, 50)
+            if events:
+                notes = [{"who": who, "offset": event.offset} for event in events]
+                await tx.connection.execute(NOTE, notes)
+                await tx.save_offset_tx("news", who, events[-1].offset)
+        if events:
+            say(who, events[-1].offset)
+        await asyncio.sleep(0.01)
 
 
 async def lead(store):
@@ -43,14 +73,18 @@ async def lead(store):
             await asyncio.sleep(0.05)
 
 
-async def main(url):
-    """All of it."""
+async def main(url, role):
+    """What the role is for; a follower's is its name."""
     async with PostgresStore(url, opts=PostgresOpts(pool_size=5)) as store:
-        sys.stdout.write("started\n")
-        sys.stdout.flush()
+        tasks = {
+            "publish": [publish],
+            "work": [lambda store: work(store, url)] * 2,
+            "lead": [lead],
+        }.get(role, [lambda store: follow(store, role)])
+        say("started", 0)
         async with asyncio.TaskGroup() as group:
-            for task in (enqueue(store), work(store, url), work(store, url), lead(store)):
-                group.create_task(task)
+            for task in tasks:
+                group.create_task(task(store))
 
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))
