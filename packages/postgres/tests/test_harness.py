@@ -1,4 +1,4 @@
-"""The kit's harness: what it does to one home concerns no other."""
+"""The kit's harness: processes that try properties side by side do not hear of each other."""
 
 import asyncio
 
@@ -7,31 +7,42 @@ import pytest
 from alkstore_postgres.contract import SERVER, PostgresHarness
 
 BACK = "__alkstore_listener_reconnected__"
-SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE $1 ORDER BY pid"
 
 
 @pytest.fixture
-def harness(postgres_url, monkeypatch):
-    """A harness on the test's database."""
+def harnesses(postgres_url, monkeypatch):
+    """Two, as two processes have them."""
     monkeypatch.setenv(SERVER, postgres_url)
-    return PostgresHarness()
+    return PostgresHarness(), PostgresHarness()
 
 
-async def test_severing_is_of_one_home(harness, sql):
-    """Properties are tried side by side in one database: only the stores of one are cut off."""
+async def test_two_processes_have_two_databases(harnesses):
+    """What one notifies wakes nobody of the other, and what one cuts off is its own."""
+    mine, other = harnesses
     async with (
-        harness.home() as one,
-        harness.home() as other,
-        harness.store(one, None) as cut,
-        harness.store(other, None) as whole,
-        cut.listen("news") as receiver,
-        whole.listen("news"),
+        mine.home() as here,
+        other.home() as there,
+        mine.store(here, None) as store,
+        other.store(there, None) as neighbour,
+        store.listen("news") as receiver,
+        neighbour.listen("news") as quiet,
+        neighbour.listen("later") as later,
     ):
-        before = await sql.fetch(SESSIONS, f"{other}%")
-        gone = await sql.fetch(SESSIONS, f"{one}%")
-        assert len(before) == len(gone) == 2
-        await harness.sever(one)
+        await store.notify("news", 1)
         async with asyncio.timeout(20):
-            assert BACK == (await receiver.recv()).channel
-        assert before == await sql.fetch(SESSIONS, f"{other}%")
-        assert not {*gone} & {*await sql.fetch(SESSIONS, f"{one}%")}
+            assert "news" == (await receiver.recv()).channel
+            await mine.sever(here)
+            while (await receiver.recv()).channel != BACK:
+                pass
+            # On one connection notifications come in the order of their commits.
+            await neighbour.notify("later", 1)
+            assert "later" == (await later.recv()).channel
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(quiet.recv(), 0.1)
+
+
+async def test_homes_of_one_process_are_in_one_database(harnesses):
+    """Making a database takes long, so each process makes one, and finds it again."""
+    async with harnesses[0].home() as one, harnesses[0].home() as two:
+        assert one != two
+        assert one.partition("/")[0] == two.partition("/")[0]

@@ -326,3 +326,14 @@ async def test_another_processes_commit_wakes_within_two_milliseconds(postgres_u
         child.terminate()
         # There and back: two notifies, two wakes.
         assert 0.004 > sorted(trips)[150]
+
+
+async def test_sessions_are_called_as_the_url_says(postgres_url, sql):
+    """A name that the URL gives is that of every session, so that an operator knows whose it is."""
+    url = f"{postgres_url}?application_name=shop"
+    async with PostgresStore(url) as store, store.listen("news"):
+        named = await sql.fetch(
+            "SELECT application_name FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY 1"
+        )
+    assert ["shop", "shop listener"] == [name for (name,) in named]

@@ -1,17 +1,24 @@
 """The engine as the conformance kit sees it; needs the extra `contract`, and a server.
 
-The server is the one that `ALKSTORE_TEST_POSTGRES` names, a URL of a database in which schemas may
-be made.
+The server is the one that `ALKSTORE_TEST_POSTGRES` names, as a URL whose role may create databases.
+Each process that tries properties has a database there: what is notified in one reaches all its
+schemas. They are called `alkstore_contract_1` and so on, and stay for the next run.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import contextlib
+import itertools
 import os
 import secrets
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 import asyncpg
+import psycopg
+from psycopg import errors
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -29,15 +36,22 @@ if TYPE_CHECKING:
 
 SERVER: Final = "ALKSTORE_TEST_POSTGRES"
 
-# Other processes try other properties in the same database.
+_DATABASE: Final = "alkstore_contract_{}"
+
+# Held as long as the process lives, however it ends.
+_CLAIM: Final = "SELECT pg_try_advisory_lock(hashtext('alkstore contract'))"
+_IS_THERE: Final = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = %s)"
+_MAKE: Final = "CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0"
+
 _SEVER: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND application_name IN ('{0}', '{0} listener')"
+    "WHERE datname = current_database() AND application_name LIKE 'alkstore%' "
+    "AND pid <> pg_backend_pid()"
 )
 
 
 class PostgresHarness(Harness):
-    """A schema of its own in the database that the environment names."""
+    """A schema of its own, in a database that is this process's while it lives."""
 
     distribution: ClassVar[str] = "alkstore-postgres"
     facts: ClassVar[Facts] = Facts(
@@ -52,43 +66,50 @@ class PostgresHarness(Harness):
     def __init__(self) -> None:
         self.url = os.environ.get(SERVER, "")
         if not self.url:
-            message = f"{SERVER} is not set: it names the database to test in, as a URL"
+            message = (
+                f"{SERVER} is not set: it names the server to test on, as a URL whose role may "
+                "create databases"
+            )
             raise LookupError(message)
+        self._database = ""
 
     @contextlib.asynccontextmanager
     async def home(self) -> AsyncIterator[str]:
-        """The name of a schema that is not there yet, beside one for the caller's own tables."""
-        address = f"alkstore_{secrets.token_hex(6)}"
-        await self._execute(f'CREATE SCHEMA "{address}_caller"')
+        """A database, and a schema that is not there yet beside one for the caller's tables."""
+        await asyncio.to_thread(self._claim_database)
+        schema = f"alkstore_{secrets.token_hex(6)}"
+        address = f"{self._database}/{schema}"
+        await self._execute(address, f'CREATE SCHEMA "{schema}_caller"')
         try:
             yield address
         finally:
             await self._execute(
-                f'DROP SCHEMA IF EXISTS "{address}" CASCADE',
-                f'DROP SCHEMA "{address}_caller" CASCADE',
+                address,
+                f'DROP SCHEMA IF EXISTS "{schema}" CASCADE',
+                f'DROP SCHEMA "{schema}_caller" CASCADE',
             )
 
     def store(self, address: str, clock: Clock | None) -> Store:
         """A store in the schema."""
-        opts = PostgresOpts(schema=address, pool_size=5)
-        # Where tables go that a property makes on a transaction's connection; and whose it is.
-        settings = f"search_path={address}_caller&application_name={address}"
-        return PostgresStore(
-            f"{self.url}{'&' if '?' in self.url else '?'}{settings}", opts=opts, clock=clock
-        )
+        url, schema = self._at(address)
+        # Where tables go that a property makes on a transaction's connection.
+        settings = f"{'&' if '?' in url else '?'}search_path={schema}_caller"
+        opts = PostgresOpts(schema=schema, pool_size=5)
+        return PostgresStore(url + settings, opts=opts, clock=clock)
 
     async def sever(self, address: str) -> None:
-        """Cut the connections of every store in this schema."""
-        await self._execute(_SEVER.format(address))
+        """Cut the connections of every store in the database: they all are of one property."""
+        await self._execute(address, _SEVER)
 
     @contextlib.asynccontextmanager
     async def caller(self, address: str, kind: JoinKind) -> AsyncIterator[Caller]:
         """A transaction on an engine of the caller's, with a table of the caller's."""
+        where, schema = self._at(address)
         await self._execute(
-            f'CREATE TABLE IF NOT EXISTS "{address}_caller".written (value text NOT NULL)',
+            address, f'CREATE TABLE IF NOT EXISTS "{schema}_caller".written (value text NOT NULL)'
         )
-        insert = text(f'INSERT INTO "{address}_caller".written VALUES (:value)')  # noqa: S608
-        url = make_url(dsn(self.url))
+        insert = text(f'INSERT INTO "{schema}_caller".written VALUES (:value)')  # noqa: S608
+        url = make_url(where)
         if kind.startswith("Async"):
             engine = create_async_engine(url.set(drivername="postgresql+asyncpg"))
             try:
@@ -112,17 +133,43 @@ class PostgresHarness(Harness):
 
     async def written(self, address: str) -> list[str]:
         """What is in the caller's table."""
-        connection = await asyncpg.connect(dsn(self.url))
+        url, schema = self._at(address)
+        connection = await asyncpg.connect(url)
         try:
             rows = await connection.fetch(
-                f'SELECT value FROM "{address}_caller".written ORDER BY value'  # noqa: S608
+                f'SELECT value FROM "{schema}_caller".written ORDER BY value'  # noqa: S608
             )
         finally:
             await connection.close()
         return [value for (value,) in rows]
 
-    async def _execute(self, *statements: str) -> None:
-        connection = await asyncpg.connect(dsn(self.url))
+    def _claim_database(self) -> None:
+        """Take the first database that no other process has; make it where there is none yet."""
+        numbers = itertools.count(1)
+        while not self._database:
+            name = _DATABASE.format(next(numbers))
+            self._make_database(name)
+            claiming = psycopg.connect(self._at(name)[0], autocommit=True)
+            if claiming.execute(_CLAIM).fetchone() == (True,):
+                atexit.register(claiming.close)
+                self._database = name
+            else:
+                claiming.close()
+
+    def _make_database(self, name: str) -> None:
+        with contextlib.closing(psycopg.connect(dsn(self.url), autocommit=True)) as connection:
+            if connection.execute(_IS_THERE, (name,)).fetchone() == (False,):
+                # Another process may do the same just now.
+                with contextlib.suppress(errors.DuplicateDatabase, errors.UniqueViolation):
+                    connection.execute(_MAKE.format(name).encode())
+
+    def _at(self, address: str) -> tuple[str, str]:
+        """The URL of an address' database, and the schema in it."""
+        database, _, schema = address.partition("/")
+        return urlsplit(dsn(self.url))._replace(path=f"/{database}").geturl(), schema
+
+    async def _execute(self, address: str, *statements: str) -> None:
+        connection = await asyncpg.connect(self._at(address)[0])
         try:
             for statement in statements:
                 await connection.execute(statement)
