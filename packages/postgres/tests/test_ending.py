@@ -69,10 +69,10 @@ async def test_business_writes_ride_along(store, sql):
 
 
 async def test_the_caller_s_statements_are_planned_as_ever(store):
-    """Plans that ignore parameters are for our statements, not for those that ride along."""
+    """What the planner is told is about our statements, not about those that ride along."""
     async with store.transaction() as tx:
-        mode = await tx.connection.scalar(text("SHOW plan_cache_mode"))
-        assert "auto" == mode
+        assert "auto" == await tx.connection.scalar(text("SHOW plan_cache_mode"))
+        assert "on" == await tx.connection.scalar(text("SHOW enable_seqscan"))
 
 
 async def test_a_killed_session_is_an_error_and_no_more(store, sql):

@@ -1,5 +1,6 @@
 """How Postgres finds the rows: by an index, whatever is in the tables or is believed to be."""
 
+import asyncio
 import json
 import re
 
@@ -10,7 +11,7 @@ from sqlalchemy.dialects.postgresql import asyncpg as dialect
 from alkstore_core.sql import inspection
 from alkstore_core.sql import queues as core_queues
 from alkstore_core.sql.compile import Compiler
-from alkstore_postgres import claims, dead_letters, queues, streams
+from alkstore_postgres import PostgresOpts, PostgresStore, claims, dead_letters, queues, streams
 
 pytestmark = pytest.mark.once
 
@@ -111,6 +112,14 @@ async def believed_ready(sql):
     await sql.execute(PUT_DELAYED, MANY // 2)
 
 
+async def tiny(sql):
+    """A page of rows, on a connection like those of the store's pool."""
+    for put in (PUT_DELAYED, PUT_READY, PUT_PROCESSING, PUT_EVENTS):
+        await sql.execute(put, 5)
+    await sql.execute(f"VACUUM ANALYZE {JOBS}, {EVENTS}")
+    await sql.execute("SET enable_seqscan = off")
+
+
 @pytest_asyncio.fixture
 async def planned(request, store, sql):
     """A database filled in one of these ways, where no vacuum tells the planner better."""
@@ -131,7 +140,7 @@ async def plans(sql, statement):
     await sql.execute("DEALLOCATE planned; RESET plan_cache_mode")
 
 
-@pytest.mark.parametrize("planned", [believed_empty, known, believed_ready], indirect=True)
+@pytest.mark.parametrize("planned", [believed_empty, known, believed_ready, tiny], indirect=True)
 async def test_indexes(planned):
     """Every statement on a worker's way reads by its indexes alone, and sorts no backlog."""
     wrong = []
@@ -143,6 +152,32 @@ async def test_indexes(planned):
             if scans or {one or other for one, other in used} - expected:
                 wrong.append(f"{name}:\n{plan}")
     assert not wrong, "\n\n".join(wrong)
+
+
+async def test_plans_outlive_the_size_of_their_table(postgres_url, sql):
+    """What the store prepared while there were few jobs finds them by index among a million."""
+    async with PostgresStore(postgres_url, opts=PostgresOpts(pool_size=1)) as store:
+        queue = store.queue("q")
+        await queue.enqueue_many(range(20))
+        await sql.execute(f"VACUUM ANALYZE {JOBS}")
+        one, *some, other, another = await queue.claim_batch("w", 10)
+        assert await one.ack()
+        assert all(await asyncio.gather(other.ack(), another.ack()))
+        assert len(some) == await queue.ack_batch(some, "w")
+        lease = await store._runtime.engine._connections.take()
+        prepared = await lease.raw.fetch(
+            "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
+            "WHERE statement LIKE '%__alkstore_jobs%' AND cardinality(parameter_types) > 0"
+        )
+        plans = []
+        for name, parameters in prepared:
+            nulls = ", ".join(["NULL"] * parameters)
+            rows = await lease.raw.fetch(f'EXPLAIN EXECUTE "{name}" ({nulls})')
+            plans.append("\n".join(line for (line,) in rows))
+        await lease.give_back()
+    assert 5 == len(plans)
+    scans = [plan for plan in plans if "Seq Scan on __alkstore_jobs" in plan]
+    assert not scans, "\n\n".join(scans)
 
 
 def below(node):

@@ -30,7 +30,7 @@ READ_COMMITTED: Final = "read committed"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 # One round trip. In a transaction that the caller's statements share they are planned as ever.
-BEGIN_SHARED: Final = f"{BEGIN}; SET LOCAL plan_cache_mode = auto"
+BEGIN_SHARED: Final = f"{BEGIN}; SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on"
 
 GRACE: Final = 5.0
 """Seconds beyond the server's own time-out until a connection that says nothing is given up."""
@@ -66,6 +66,11 @@ def own_engine(url: str, opts: PostgresOpts) -> AsyncEngine:
         # The plans of our statements do not depend on their parameters; making them anew each
         # time is a quarter of a claim.
         settings["plan_cache_mode"] = "force_generic_plan"
+        # A plan outlives the size of the table that it was made for: one that reads a table of
+        # ten jobs from end to end would be kept until some vacuum, while a million come in.
+        settings["enable_seqscan"] = "off"
+        # What has no index to go by looks expensive then, and would be compiled.
+        settings["jit"] = "off"
         settings["statement_timeout"] = str(max(int(opts.statement_timeout * 1000), 1))
     # What a pooler tells of its servers may be of the day before.
     servers = Servers(

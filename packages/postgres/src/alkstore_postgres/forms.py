@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from sqlalchemy import ARRAY, BigInteger, Text, any_, bindparam, func, literal_column, select
+from sqlalchemy import ARRAY, CTE, BigInteger, Text, any_, bindparam, func, literal_column, select
 
 from alkstore_core.sql._dialect import Elements
 from alkstore_core.sql.op import Op, Result
@@ -17,7 +17,7 @@ from alkstore_core.sql.op import Op, Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sqlalchemy import CTE, Executable, Select, Table
+    from sqlalchemy import Executable, Select, Table
     from sqlalchemy.sql.elements import ColumnElement
 
 P = ParamSpec("P")
@@ -28,8 +28,8 @@ Wake = str | None
 
 _NOTHING: ColumnElement[str] = literal_column("''", Text)
 
-# For each row that the statement changed; of equal notifications a transaction keeps one.
-NOTIFIED: Final = func.pg_notify(bindparam("wake", type_=Text), _NOTHING)
+# Once, with the first row that the statement changed.
+NOTIFIED: Final = select(func.pg_notify(bindparam("wake", type_=Text), _NOTHING)).scalar_subquery()
 
 _channels = Elements("channels")
 
@@ -51,15 +51,16 @@ def locked(table: Table, *conditions: ColumnElement[bool], skip: bool = False) -
     return materialized(chosen.with_for_update(of=table, skip_locked=skip), "locked")
 
 
-def among(column: ColumnElement[int], chosen: CTE) -> ColumnElement[bool]:
+def among(column: ColumnElement[int], chosen: CTE | Select[int]) -> ColumnElement[bool]:
     """Whether a row's key is one of those that were chosen.
 
     As an array, for which the planner reckons with ten elements and so finds each by its key. A
     join it may turn into a scan of the table, when it believes that many were chosen.
     """
-    keys = func.array(select(*chosen.c).scalar_subquery(), type_=ARRAY(BigInteger))
-    found: ColumnElement[bool] = column == any_(keys)
-    return found
+    found = select(*chosen.c) if isinstance(chosen, CTE) else chosen
+    keys = func.array(found.scalar_subquery(), type_=ARRAY(BigInteger))
+    condition: ColumnElement[bool] = column == any_(keys)
+    return condition
 
 
 def waking(statement: Any) -> Executable:

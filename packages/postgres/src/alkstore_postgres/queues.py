@@ -6,7 +6,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, true, tuple_, update
 
 from alkstore_core.sql import queues
 from alkstore_core.sql._dialect import Elements, unindexed
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from alkstore_core.sql.op import Op
 
 _claims = Elements("claims")
+_claim = (_claims.integer_at(0), _claims.integer_at(1))
 _under_claims = (
-    jobs.c.id == _claims.integer_at(0),
-    jobs.c.attempts == _claims.integer_at(1),
+    among(jobs.c.id, select(_claim[0])),
+    # "Is true" keeps it a look into a hash table. The planner would make a join of it otherwise,
+    # of a kind that depends on how many jobs it believes there are.
+    tuple_(jobs.c.id, jobs.c.attempts).in_(select(*_claim)).is_(true()),
     of_queue,
     unindexed(jobs.c.state) == PROCESSING,
 )
 _among_ids = (
-    jobs.c.id.in_(select(Elements("ids").integer)),
+    among(jobs.c.id, select(Elements("ids").integer)),
     of_queue,
     unindexed(jobs.c.state) == PROCESSING,
     unlapsed,

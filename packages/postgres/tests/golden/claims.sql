@@ -151,8 +151,8 @@ FROM locked)));
 WITH locked AS MATERIALIZED
 (SELECT alkstore.__alkstore_jobs.id AS id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.id IN (SELECT (ids.value #>> '{}')::bigint AS value_1
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($3::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS ids) AND (alkstore.__alkstore_jobs.state || '') = 'processing' ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs),
+WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT (ids.value #>> '{}')::bigint AS value_1
+FROM (SELECT each.value, each.key FROM json_array_elements(CAST($3::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS ids))) AND (alkstore.__alkstore_jobs.state || '') = 'processing' ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs),
 gone AS
 (DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT locked.id
 FROM locked))) RETURNING alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.queue, alkstore.__alkstore_jobs.payload, alkstore.__alkstore_jobs.headers, alkstore.__alkstore_jobs.state, alkstore.__alkstore_jobs.priority, alkstore.__alkstore_jobs.run_at, alkstore.__alkstore_jobs.created_at, alkstore.__alkstore_jobs.expires_at, alkstore.__alkstore_jobs.attempts, alkstore.__alkstore_jobs.max_attempts, alkstore.__alkstore_jobs.visibility_timeout_s, alkstore.__alkstore_jobs.backoff_base_s, alkstore.__alkstore_jobs.dead_letter_retention_s, alkstore.__alkstore_jobs.worker_id, alkstore.__alkstore_jobs.claimed_at, alkstore.__alkstore_jobs.claim_expires_at, alkstore.__alkstore_jobs.last_error)

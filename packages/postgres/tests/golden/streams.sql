@@ -25,8 +25,8 @@ FROM alkstore.__alkstore_events_offset_seq),
 held AS MATERIALIZED
 (SELECT noted.bound AS bound, pg_advisory_xact_lock_shared($7::INTEGER, CAST(noted.bound % 2147483648 AS INTEGER)) AS pg_advisory_xact_lock_shared_1
 FROM noted)
- INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $2::VARCHAR AS anon_1, $3::VARCHAR AS anon_2, $4::BYTEA AS anon_3, $5::VARCHAR AS anon_4, (SELECT coalesce($6::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_5
-FROM held RETURNING alkstore.__alkstore_events."offset", pg_notify($1::VARCHAR, '') AS pg_notify_1;
+ INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $2::VARCHAR AS anon_2, $3::VARCHAR AS anon_3, $4::BYTEA AS anon_4, $5::VARCHAR AS anon_5, (SELECT coalesce($6::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_6
+FROM held RETURNING alkstore.__alkstore_events."offset", (SELECT pg_notify($1::VARCHAR, '') AS pg_notify_1) AS anon_1;
 
 -- APPEND_MANY_WAKING
 WITH noted AS MATERIALIZED
@@ -35,8 +35,8 @@ FROM alkstore.__alkstore_events_offset_seq),
 held AS MATERIALIZED
 (SELECT noted.bound AS bound, pg_advisory_xact_lock_shared($4::INTEGER, CAST(noted.bound % 2147483648 AS INTEGER)) AS pg_advisory_xact_lock_shared_1
 FROM noted)
- INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $2::VARCHAR AS anon_1, (entries.value ->> 1) AS json_extract_1, convert_to((entries.value ->> 0), 'UTF8') AS anon_2, (entries.value ->> 2) AS json_extract_2, (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_3
-FROM held, (SELECT each.value, each.key FROM json_array_elements(CAST($6::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS entries ORDER BY entries.key RETURNING alkstore.__alkstore_events."offset", pg_notify($1::VARCHAR, '') AS pg_notify_1;
+ INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $2::VARCHAR AS anon_2, (entries.value ->> 1) AS json_extract_1, convert_to((entries.value ->> 0), 'UTF8') AS anon_3, (entries.value ->> 2) AS json_extract_2, (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_4
+FROM held, (SELECT each.value, each.key FROM json_array_elements(CAST($6::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS entries ORDER BY entries.key RETURNING alkstore.__alkstore_events."offset", (SELECT pg_notify($1::VARCHAR, '') AS pg_notify_1) AS anon_1;
 
 -- APPEND_IN
 WITH noted AS MATERIALIZED
@@ -67,9 +67,9 @@ FROM alkstore.__alkstore_events_offset_seq),
 held AS MATERIALIZED
 (SELECT noted.bound AS bound, pg_advisory_xact_lock_shared($1::INTEGER, CAST(noted.bound % 2147483648 AS INTEGER)) AS pg_advisory_xact_lock_shared_1
 FROM noted)
- INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $4::VARCHAR AS anon_2, $5::VARCHAR AS anon_3, $6::BYTEA AS anon_4, $7::VARCHAR AS anon_5, (SELECT coalesce($8::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_6
+ INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $4::VARCHAR AS anon_3, $5::VARCHAR AS anon_4, $6::BYTEA AS anon_5, $7::VARCHAR AS anon_6, (SELECT coalesce($8::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_7
 FROM held RETURNING alkstore.__alkstore_events."offset", (SELECT held.bound
-FROM held) AS anon_1, pg_notify($3::VARCHAR, '') AS pg_notify_1;
+FROM held) AS anon_1, (SELECT pg_notify($3::VARCHAR, '') AS pg_notify_1) AS anon_2;
 
 -- APPEND_MANY_IN_WAKING
 WITH noted AS MATERIALIZED
@@ -78,9 +78,9 @@ FROM alkstore.__alkstore_events_offset_seq),
 held AS MATERIALIZED
 (SELECT noted.bound AS bound, pg_advisory_xact_lock_shared($1::INTEGER, CAST(noted.bound % 2147483648 AS INTEGER)) AS pg_advisory_xact_lock_shared_1
 FROM noted)
- INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $4::VARCHAR AS anon_2, (entries.value ->> 1) AS json_extract_1, convert_to((entries.value ->> 0), 'UTF8') AS anon_3, (entries.value ->> 2) AS json_extract_2, (SELECT coalesce($5::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_4
+ INSERT INTO alkstore.__alkstore_events (stream, key, payload, headers, created_at) SELECT $4::VARCHAR AS anon_3, (entries.value ->> 1) AS json_extract_1, convert_to((entries.value ->> 0), 'UTF8') AS anon_4, (entries.value ->> 2) AS json_extract_2, (SELECT coalesce($5::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AS anon_5
 FROM held, (SELECT each.value, each.key FROM json_array_elements(CAST($6::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS entries ORDER BY entries.key RETURNING alkstore.__alkstore_events."offset", (SELECT held.bound
-FROM held) AS anon_1, pg_notify($3::VARCHAR, '') AS pg_notify_1;
+FROM held) AS anon_1, (SELECT pg_notify($3::VARCHAR, '') AS pg_notify_1) AS anon_2;
 
 -- TAIL
 SELECT CASE WHEN alkstore.__alkstore_events_offset_seq.is_called THEN alkstore.__alkstore_events_offset_seq.last_value ELSE 0 END AS anon_1, current_setting('transaction_isolation') AS current_setting_1
