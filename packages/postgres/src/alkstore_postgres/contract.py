@@ -23,15 +23,18 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from alkstore_contract import Caller, Facts, Harness
+from alkstore_contract import BENCH_PAGE, BENCH_PAYLOAD, Caller, Facts, Harness
+from alkstore_core import encode_payload
+from alkstore_postgres.contract_raw import raw_run
 from alkstore_postgres.opts import PostgresOpts
 from alkstore_postgres.store import PostgresStore
 from alkstore_postgres.urls import dsn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
-    from alkstore_contract import JoinKind
+    from alkstore_contract import JoinKind, RawRun, RawWorkload
     from alkstore_core import Clock, Store
 
 SERVER: Final = "ALKSTORE_TEST_POSTGRES"
@@ -142,6 +145,13 @@ class PostgresHarness(Harness):
         finally:
             await connection.close()
         return [value for (value,) in rows]
+
+    def raw(
+        self, address: str, workload: RawWorkload
+    ) -> AbstractAsyncContextManager[RawRun] | None:
+        """Plain asyncpg on the schema's tables, on connections of its own."""
+        url, schema = self._at(address)
+        return raw_run(workload, url, schema, encode_payload(BENCH_PAYLOAD), BENCH_PAGE)
 
     def _claim_database(self) -> None:
         """Take the first database that no other process has; make it where there is none yet."""
