@@ -22,6 +22,7 @@ from alkstore_localstores.messages import (
     SendOutcome,
     check_count,
     check_duration,
+    check_single,
     json_payload,
     text_payload,
 )
@@ -56,7 +57,8 @@ def read_request(body: bytes) -> Request:
     """A request's body.
 
     Raises:
-        LocalStoreError: INVALID_INPUT, or BINDING_SETUP_FAILED for a receive of a wrong count.
+        LocalStoreError: INVALID_INPUT; BINDING_SETUP_FAILED for a message that is too large and
+            a receive of a wrong count.
 
     """
     fields = _read(body)
@@ -117,6 +119,12 @@ def _payload(given: Any) -> Payload:
     raise _refusal(f"a message's type is json or text, and not {_short(given['type'])}")
 
 
+def _single(given: Any) -> Payload:
+    payload = _payload(given)
+    check_single(payload)
+    return payload
+
+
 def _payloads(given: Any) -> list[Payload]:
     return [_payload(each) for each in _items("messages", given)]
 
@@ -150,7 +158,7 @@ def _renewal(receipt: Any, seconds: Any) -> tuple[str, int]:
 
 
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
-    "send": (("message",), _payload),
+    "send": (("message",), _single),
     "sendBatch": (("messages",), _payloads),
     "receive": (("maxMessages",), _count),
     "ack": (("receipt",), _receipt),

@@ -52,14 +52,18 @@ class Tokens:
         self._digests[resource] = _digest(token.encode())
         return token
 
+    def forget(self, resource: str) -> None:
+        """Accept the queue's token no more, in this process."""
+        self._digests.pop(resource, None)
+
     def revoke(self, resource: str) -> None:
-        """Accept the queue's token no more. Idempotent.
+        """Accept the queue's token never again. Idempotent.
 
         Raises:
             LocalStoreError: LOCAL_FILESYSTEM_ERROR: its file cannot be deleted.
 
         """
-        self._digests.pop(resource, None)
+        self.forget(resource)
         path = self._directory / resource
         try:
             with contextlib.suppress(FileNotFoundError):

@@ -1,0 +1,241 @@
+"""The queues over HTTP: a Starlette application above a `QueueOwner`. Needs the extra `http`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from alkstore_localstores import protocol
+from alkstore_localstores.errors import (
+    INVALID_INPUT,
+    LOCAL_QUEUE_UNAUTHORIZED,
+    QUEUE_OPERATION_FAILED,
+    LocalStoreError,
+)
+from alkstore_localstores.jsontext import dumps
+from alkstore_localstores.owner.openapi import document
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from alkstore_localstores.owner.owner import QueueOwner
+    from alkstore_localstores.queue import LocalQueue
+
+_log = logging.getLogger(__name__)
+
+BODY_SECONDS: Final = 30.0
+"""How long a request's body may take to arrive."""
+
+_DRAINED: Final = 4 * protocol.BODY_LIMIT
+"""So much of a body that is too large is read, so that its sender gets to read the answer."""
+
+_JSON = "application/json"
+_NULL = "null"
+
+
+def create_app(owner: QueueOwner, *, body_seconds: float = BODY_SECONDS) -> Starlette:
+    """The application: `POST /queues/<resource>`, and `GET /openapi.json`.
+
+    The owner is started and closed by the caller, before and after the application serves.
+    """
+    routes = [
+        Route("/queues/{resource}", _Queues(owner, body_seconds), methods=["POST"]),
+        Route("/openapi.json", _OpenApi(owner), methods=["GET"]),
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _on_http_exception, Exception: _on_exception}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    # Another spelling of a path is another path.
+    app.router.redirect_slashes = False
+    return app
+
+
+class _Queues:
+    """`POST /queues/<resource>`."""
+
+    def __init__(self, owner: QueueOwner, body_seconds: float) -> None:
+        self._owner = owner
+        self._body_seconds = body_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(scope["path_params"]["resource"], request)
+        except ClientDisconnect:
+            # Nothing was done, and nobody is there to hear of it.
+            return
+        except LocalStoreError as error:
+            response = error_response(error)
+        await response(scope, receive, send)
+
+    async def _answer(self, resource: str, request: Request) -> Response:
+        if not self._owner.tokens.accepts(resource, _token(request)):
+            return error_response(_unauthorized())
+        body = await self._read(request)
+        if isinstance(body, Response):
+            return body
+        try:
+            asked = protocol.read_request(body)
+        except LocalStoreError as error:
+            # Whatever its code says elsewhere: here it is the caller's fault.
+            return error_response(error, 400)
+        async with self._owner.use(resource) as queue:
+            return _json(await _OPERATIONS[asked.operation](queue, asked.argument))
+
+    async def _read(self, request: Request) -> bytes | Response:
+        """The body, or what is said instead to one that is too large or too slow."""
+        body = bytearray()
+        size = 0
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                if _declared(request) > _DRAINED:
+                    return _too_large()
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size <= protocol.BODY_LIMIT:
+                        body += chunk
+                    elif size > _DRAINED:
+                        break
+        except TimeoutError:
+            message = f"the body did not arrive within {self._body_seconds:g} s"
+            return _closing(error_response(LocalStoreError(INVALID_INPUT, message), 408))
+        return _too_large() if size > protocol.BODY_LIMIT else bytes(body)
+
+
+class _OpenApi:
+    """`GET /openapi.json`, for whoever has the token of any queue."""
+
+    def __init__(self, owner: QueueOwner) -> None:
+        self._owner = owner
+        self._document = dumps(document())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        allowed = self._owner.tokens.accepts_any(_token(Request(scope, receive)))
+        response = _json(self._document) if allowed else error_response(_unauthorized())
+        await response(scope, receive, send)
+
+
+def error_response(error: LocalStoreError, status: int | None = None) -> Response:
+    """The envelope of an error, with its status or another."""
+    status = status or error.http_status_code or 500
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004
+    envelope = dumps({**error.envelope(), "httpStatusCode": status})
+    return Response(envelope, status, headers, _JSON)
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type=_JSON)
+
+
+def _token(request: Request) -> bytes:
+    """What the request shows; nothing when it shows none, or several."""
+    found = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    if len(found) != 1:
+        return b""
+    scheme, _, token = found[0].partition(b" ")
+    return bytes(token.strip()) if scheme.lower() == b"bearer" else b""
+
+
+def _declared(request: Request) -> int:
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else 0
+
+
+def _unauthorized() -> LocalStoreError:
+    return LocalStoreError(
+        LOCAL_QUEUE_UNAUTHORIZED,
+        "there is no such queue for this token",
+        hint="send the token of the queue's binding as: Authorization: Bearer TOKEN",
+    )
+
+
+def _too_large() -> Response:
+    message = f"the body has more than {protocol.BODY_LIMIT} bytes"
+    return _closing(error_response(LocalStoreError(INVALID_INPUT, message), 413))
+
+
+def _closing(response: Response) -> Response:
+    # The rest of the body may be on its way for ever.
+    response.headers["Connection"] = "close"
+    return response
+
+
+async def _send(queue: LocalQueue, payload: Any) -> str:
+    await queue.send_payload(payload)
+    return _NULL
+
+
+async def _send_batch(queue: LocalQueue, payloads: Any) -> str:
+    return protocol.write_outcomes(await queue.send_payloads(payloads))
+
+
+async def _receive(queue: LocalQueue, count: Any) -> str:
+    return protocol.write_messages(await queue.receive(count))
+
+
+async def _ack(queue: LocalQueue, receipt: Any) -> str:
+    await queue.ack(receipt)
+    return _NULL
+
+
+async def _ack_batch(queue: LocalQueue, receipts: Any) -> str:
+    return protocol.write_outcomes(await queue.ack_batch(receipts))
+
+
+async def _nack(queue: LocalQueue, receipt: Any) -> str:
+    await queue.nack(receipt)
+    return _NULL
+
+
+async def _renew(queue: LocalQueue, argument: Any) -> str:
+    await queue.renew(*argument)
+    return _NULL
+
+
+async def _purge(queue: LocalQueue, _: Any) -> str:
+    await queue.purge()
+    return _NULL
+
+
+async def _stats(queue: LocalQueue, _: Any) -> str:
+    return protocol.write_stats(await queue.stats())
+
+
+_OPERATIONS: dict[protocol.Operation, Callable[[LocalQueue, Any], Awaitable[str]]] = {
+    "send": _send,
+    "sendBatch": _send_batch,
+    "receive": _receive,
+    "ack": _ack,
+    "ackBatch": _ack_batch,
+    "nack": _nack,
+    "renew": _renew,
+    "purge": _purge,
+    "stats": _stats,
+}
+
+
+async def _on_http_exception(_: Request, error: HTTPException) -> Response:
+    """A path or a method that is not served."""
+    refused = LocalStoreError(INVALID_INPUT, f"this is not served: {error.detail}")
+    response = error_response(refused, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _on_exception(_: Request, error: Exception) -> Response:
+    """A defect of ours; its text is for the log alone."""
+    _log.error("a request failed", exc_info=error)
+    failed = LocalStoreError(
+        QUEUE_OPERATION_FAILED,
+        "the owner failed; whether anything was done is unknown",
+        internal=True,
+    )
+    return error_response(failed, 500)

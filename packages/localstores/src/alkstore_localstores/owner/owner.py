@@ -1,0 +1,241 @@
+"""`QueueOwner`: opens, serves and deletes the queues of a state directory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Self
+
+from alkstore_localstores.errors import (
+    INVALID_INPUT,
+    LOCAL_QUEUE_OWNER_NOT_READY,
+    LocalStoreError,
+)
+from alkstore_localstores.owner.state import OwnerLock, StateDirectory, check_resource
+from alkstore_localstores.owner.tokens import Tokens
+from alkstore_localstores.queue import LocalQueue
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Callable
+    from types import TracebackType
+
+    from alkstore_localstores.drivers import DriverName
+    from alkstore_localstores.messages import QueueStats
+
+_log = logging.getLogger(__name__)
+
+
+class _Served:
+    """A queue, and who is using it right now."""
+
+    def __init__(self, queue: LocalQueue) -> None:
+        self.queue = queue
+        self.opening = asyncio.Lock()
+        self.is_open = False
+        self.running = 0
+        self.idle = asyncio.Event()
+
+
+class QueueOwner:
+    """The one process that has the queues of a state directory open.
+
+    `start` takes the directory's lock and opens every queue that is there; a queue that cannot
+    be opened keeps none of the others from being served, and is tried again when it is asked
+    for. Closing ends what is running first.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str],
+        *,
+        driver: DriverName = "sqlite3",
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.state = StateDirectory(state_dir)
+        self.tokens = Tokens(self.state.tokens)
+        self._driver: DriverName = driver
+        self._clock = clock
+        self._lock: OwnerLock | None = None
+        self._served: dict[str, _Served] = {}
+        # Creations and deletions, one after the other.
+        self._changing = asyncio.Lock()
+
+    @property
+    def resources(self) -> list[str]:
+        """The queues there are, in order."""
+        return sorted(self._served)
+
+    async def start(self) -> None:
+        """Own the state directory, which is made when it is missing, and open its queues.
+
+        Raises:
+            LocalStoreError: BINDING_SETUP_FAILED: another process owns it;
+                LOCAL_FILESYSTEM_ERROR: it cannot be used.
+
+        """
+        lock = await asyncio.to_thread(OwnerLock, self.state)
+        try:
+            await asyncio.to_thread(self.state.sweep)
+            found = await asyncio.to_thread(self.state.resources)
+            for resource in set(await asyncio.to_thread(self.tokens.stored)) - set(found):
+                # Its deletion was cut short, or its creation.
+                await asyncio.to_thread(self.tokens.revoke, resource)
+            self._lock = lock
+            for resource in found:
+                await self._serve(resource)
+        except BaseException:
+            self._lock = None
+            lock.release()
+            raise
+        for resource in found:
+            with contextlib.suppress(LocalStoreError):
+                async with self.use(resource):
+                    pass
+
+    async def close(self) -> None:
+        """End what is running, close the queues, and give the state directory up. Idempotent."""
+        lock, self._lock = self._lock, None
+        async with self._changing:
+            for resource in list(self._served):
+                await self._retire(self._served.pop(resource))
+        if lock is not None:
+            lock.release()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def create(self, resource: str) -> str:
+        """Make a queue, or find it there; return its token, the same one each time.
+
+        Raises:
+            LocalStoreError: INVALID_INPUT: this is no resource id; BINDING_SETUP_FAILED: a
+                directory of an older release is in the way, or the file there is no queue of
+                ours; LOCAL_FILESYSTEM_ERROR: the disk refused.
+
+        """
+        check_resource(resource)
+        async with self._changing:
+            self._check_started()
+            await asyncio.to_thread(self.state.check_legacy, resource)
+            served = self._served.get(resource)
+            if served is None:
+                served = self._make(resource)
+            await self._open(resource, served)
+            token = await asyncio.to_thread(self.tokens.issue, resource)
+            self._served[resource] = served
+            return token
+
+    async def delete(self, resource: str) -> None:
+        """Delete a queue with all that is in it.
+
+        It takes no new operations from now on; those running end first. Its token and every
+        handle of it are revoked, then its directory is removed.
+
+        Raises:
+            LocalStoreError: INVALID_INPUT: there is no such queue; LOCAL_FILESYSTEM_ERROR: the
+                disk refused, and the deletion is to be called again.
+
+        """
+        check_resource(resource)
+        async with self._changing:
+            self._check_started()
+            # From here on it answers like an unknown one.
+            self.tokens.forget(resource)
+            served = self._served.pop(resource, None)
+            if served is None and resource not in await asyncio.to_thread(self.state.resources):
+                raise LocalStoreError(INVALID_INPUT, f"there is no queue {resource!r}")
+            if served is not None:
+                await self._retire(served)
+            await asyncio.to_thread(self.state.remove, resource)
+            await asyncio.to_thread(self.tokens.revoke, resource)
+
+    async def stats(self, resource: str) -> QueueStats:
+        """Count a queue's messages.
+
+        Raises:
+            LocalStoreError: as `use`, and what the queue raises.
+
+        """
+        async with self.use(resource) as queue:
+            return await queue.stats()
+
+    @contextlib.asynccontextmanager
+    async def use(self, resource: str) -> AsyncIterator[LocalQueue]:
+        """The queue, which is not deleted before this block ends.
+
+        Raises:
+            LocalStoreError: INVALID_INPUT: there is no such queue, or not any more;
+                LOCAL_QUEUE_OWNER_NOT_READY: it cannot be opened, with the reason.
+
+        """
+        self._check_started()
+        served = self._served.get(resource)
+        if served is None:
+            raise LocalStoreError(INVALID_INPUT, f"there is no queue {resource!r}")
+        served.running += 1
+        try:
+            if not served.is_open:
+                await self._open_again(resource, served)
+            yield served.queue
+        finally:
+            served.running -= 1
+            if not served.running:
+                served.idle.set()
+
+    def _check_started(self) -> None:
+        if self._lock is None:
+            raise LocalStoreError(
+                LOCAL_QUEUE_OWNER_NOT_READY,
+                f"the owner of {self.state.path} is starting, stopping or not started",
+                hint="try again in a moment",
+            )
+
+    def _make(self, resource: str) -> _Served:
+        directory = self.state.owned(resource)
+        return _Served(LocalQueue(directory, driver=self._driver, clock=self._clock))
+
+    async def _serve(self, resource: str) -> None:
+        try:
+            # A queue that was moved here by hand, as from an older release, has no token yet.
+            await asyncio.to_thread(self.tokens.issue, resource)
+        except LocalStoreError as error:
+            _log.error("queue %r is not served: %s", resource, error)
+            return
+        self._served[resource] = self._make(resource)
+
+    async def _open(self, resource: str, served: _Served) -> None:
+        async with served.opening:
+            if not served.is_open:
+                await asyncio.to_thread(self.state.check_legacy, resource)
+                await served.queue.open()
+                served.is_open = True
+
+    async def _open_again(self, resource: str, served: _Served) -> None:
+        try:
+            await self._open(resource, served)
+        except LocalStoreError as error:
+            _log.warning("queue %r cannot be opened: %s", resource, error)
+            raise LocalStoreError(
+                LOCAL_QUEUE_OWNER_NOT_READY,
+                f"queue {resource!r} cannot be opened: {error.message}",
+                hint=error.hint,
+                source=error,
+            ) from error
+
+    async def _retire(self, served: _Served) -> None:
+        """Wait for those who use it, then close it; nobody new can find it any more."""
+        while served.running:
+            served.idle.clear()
+            await served.idle.wait()
+        await served.queue.close()
