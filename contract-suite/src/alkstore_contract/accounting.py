@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, evolve
 
-from alkstore_contract.distributions import (
-    UncertifiableError,
-    contract_version,
-    installed,
-    unpinned,
-)
+from alkstore_contract.distributions import UncertifiableError, installed, unpinned
 from alkstore_contract.running import Outcome
 from alkstore_contract.verdict import Expected, judge
 
@@ -101,7 +96,7 @@ class Accounting:
             named = ", ".join(sorted(self._engines)) or "none"
             return [f"exactly one engine has to be tried, this was {named}"]
         try:
-            doubt = unpinned(installed(*self._engines), contract_version())
+            doubt = unpinned(installed(*self._engines))
         except UncertifiableError as error:
             return [str(error)]
         return [] if doubt is None else [doubt]

@@ -103,8 +103,9 @@ def report_of(found: Distribution) -> Path | None:
     return None
 
 
-def unpinned(found: Distribution, contract: str) -> str | None:
-    """Why what an engine asks of core does not pin it to this contract; `None` when it does."""
+def unpinned(found: Distribution) -> str | None:
+    """Why what an engine asks of core does not pin the contract; `None` when it does."""
+    contract = contract_version()
     major, minor = map(int, contract.split("."))
     try:
         asked = [Requirement(text) for text in found.requires or []]

@@ -51,9 +51,9 @@ def _is_part(part: str, prop: Property) -> bool:
 
 def conduct(
     harness: str,
-    parts: Sequence[str] = (),
-    jobs: int = 1,
-    tell: Callable[[str, Outcome | str], None] = lambda _id, _what: None,
+    parts: Sequence[str],
+    jobs: int,
+    tell: Callable[[str, Outcome | str], None],
 ) -> Report:
     """Try an engine in child processes and judge what they report.
 
@@ -82,7 +82,7 @@ def conduct(
     if gathered.distribution is None:
         reasons.append("no engine told its facts")
     else:
-        engine, doubts = engine_code(gathered.distribution, _one(gathered.engine))
+        engine, doubts = _engine_code(gathered.distribution, _one(gathered.engine))
         reasons += doubts
     verdict = judge(expected, gathered.outcomes, lost=lost | gathered.lost, reasons=reasons)
     return make(
@@ -108,13 +108,13 @@ def conduct(
     )
 
 
-def engine_code(name: str, digest: str | None) -> tuple[Code, list[str]]:
+def _engine_code(name: str, digest: str | None) -> tuple[Code, list[str]]:
     """Which engine a distribution is, and why it cannot be certified at all."""
     try:
         found = installed(name)
     except UncertifiableError as error:
         return Code(name=name, version="", digest=None), [str(error)]
-    doubt = unpinned(found, contract_version())
+    doubt = unpinned(found)
     code = Code(name=name, version=found.version, digest=digest)
     return code, [] if doubt is None else [doubt]
 

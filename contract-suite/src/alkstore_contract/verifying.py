@@ -97,7 +97,7 @@ def _about_the_engine(report: Report) -> Iterator[str]:
         yield (f"It is about {engine['name']} {engine['version']}; installed is {found.version}.")
     if engine["digest"] not in (None, digest):
         yield f"It is about other code than that of the installed {engine['name']}."
-    doubt = unpinned(found, contract_version())
+    doubt = unpinned(found)
     if doubt is not None:
         yield f"The engine does not pin the contract: {doubt}."
 
