@@ -185,7 +185,6 @@ def _locked() -> Iterator[None]:
 
 
 def _connect() -> sqlite3.Connection:
-    # One loop at a time uses it, which need not be the same thread each time.
     connection = _open()
     connection.deserialize(_image())
     return connection
@@ -201,6 +200,7 @@ def _image() -> bytes:
 
 
 def _open() -> sqlite3.Connection:
+    # One loop at a time uses it, which need not be the same thread each time.
     return sqlite3.connect(
         ":memory:", isolation_level=None, check_same_thread=False, cached_statements=256
     )
