@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 from sqlalchemy import Engine, exc
@@ -20,7 +21,9 @@ from alkstore_postgres.servers import STANDBY, Servers, UnfitError, is_standby
 from alkstore_postgres.urls import application_name
 
 if TYPE_CHECKING:
-    from sqlalchemy.pool import PoolProxiedConnection
+    from collections.abc import Callable
+
+    from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
     from alkstore_postgres.opts import PostgresOpts
 
@@ -37,6 +40,9 @@ GRACE: Final = 5.0
 
 NAME: Final = "alkstore"
 """What sessions are called, unless a URL says otherwise."""
+
+LINGER: Final = 0.002
+"""Seconds for which the last connection that was given back is at hand for the next call."""
 
 _ISOLATION: Final = "alkstore_postgres_isolation"
 
@@ -114,11 +120,19 @@ def judge(error: BaseException | None) -> Fault:
 class Lease:
     """A connection for one piece of work."""
 
-    __slots__ = ("_direct", "_fairy", "bare", "raw")
+    __slots__ = ("_direct", "_fairy", "_keep", "bare", "raw")
 
-    def __init__(self, fairy: PoolProxiedConnection, *, direct: bool) -> None:
+    def __init__(
+        self,
+        fairy: PoolProxiedConnection,
+        *,
+        direct: bool,
+        keep: Callable[[Lease], bool] | None = None,
+    ) -> None:
+        """Prepare. `keep` may take it over when it is given back."""
         self._fairy = fairy
         self._direct = direct
+        self._keep = keep
         self.raw: asyncpg.Connection = fairy.driver_connection
         self.bare: bool = False
         """Whether a statement alone is a transaction at READ COMMITTED."""
@@ -149,14 +163,20 @@ class Lease:
         if self.raw.is_closed() or self.raw.is_in_transaction():
             await self.discard()
             return
+        if self._keep is not None and self._keep(self):
+            return
         try:
             if self._direct:
-                self._fairy.close()
+                self.put_back()
             else:
                 await greenlet_spawn(self._fairy.close)
         except Exception:  # noqa: BLE001 - theirs
             _log.exception("a connection could not be given back to the pool")
             self.raw.terminate()
+
+    def put_back(self) -> None:
+        """Into a pool of our own: nothing there has to wait for the server."""
+        self._fairy.close()
 
     async def discard(self) -> None:
         """Close it; what was open on it is undone by that."""
@@ -179,6 +199,8 @@ class Connections:
         self._describe = describe
         self._bare = own and not opts.pgbouncer
         self._apart: AsyncEngine | None = None
+        self._lingering: Lease | None = None
+        self._end_of_lingering: asyncio.TimerHandle | None = None
 
     @property
     def begin(self) -> str:
@@ -206,7 +228,11 @@ class Connections:
             DatabaseError: none was free in time, or the server cannot be reached.
 
         """
-        lease = await self._take()
+        lease = self._lingering
+        if lease is None or APART.get():
+            lease = await self._take()
+        else:
+            self._lingering = None
         # Those that a restarted server has hung up on are all known to be closed.
         while lease.raw.is_closed():
             await lease.discard()
@@ -227,6 +253,9 @@ class Connections:
 
     async def close(self) -> None:
         """Close every connection of ours."""
+        if self._end_of_lingering is not None:
+            self._end_of_lingering.cancel()
+            self._stop_lingering()
         if self._apart is not None:
             await self._apart.dispose()
         if self._own:
@@ -255,9 +284,11 @@ class Connections:
         return failure
 
     async def _take(self) -> Lease:
-        pool = self.callers_engine.sync_engine.pool
+        engine = self.callers_engine
+        keep = self._keep if self._bare and engine is self.engine else None
         try:
-            lease = Lease(await greenlet_spawn(pool.connect), direct=self._own)
+            fairy = await greenlet_spawn(engine.sync_engine.pool.connect)
+            lease = Lease(fairy, direct=self._own, keep=keep)
         except AlkstoreError:
             raise
         except exc.TimeoutError as error:
@@ -269,6 +300,27 @@ class Connections:
             await lease.discard()
             raise self.unreachable(UnfitError(STANDBY))
         return lease
+
+    def _keep(self, lease: Lease) -> bool:
+        """Hold on to it for a moment, unless somebody may be waiting for it.
+
+        Whoever calls again at once, as most do, is spared the way through the pool, which costs
+        as much as the driver itself.
+        """
+        pool = cast("QueuePool", self.engine.sync_engine.pool)
+        if self._lingering is not None or pool.checkedout() >= pool.size():
+            return False
+        self._lingering = lease
+        if self._end_of_lingering is None:
+            loop = asyncio.get_running_loop()
+            self._end_of_lingering = loop.call_later(LINGER, self._stop_lingering)
+        return True
+
+    def _stop_lingering(self) -> None:
+        self._end_of_lingering = None
+        lease, self._lingering = self._lingering, None
+        if lease is not None:
+            lease.put_back()
 
     async def _isolation(self, lease: Lease) -> str:
         """The default of this physical connection, asked for once."""
