@@ -79,6 +79,11 @@ class Backlog:
             return None
         return job
 
+    def live(self, claim: Claim, now: int) -> Job | None:
+        """The job that is under this very claim, unless it has lapsed."""
+        job = self.held(claim)
+        return job if job is not None and is_live(job, now) else None
+
     def make_ready(self, now: int) -> None:
         """What came due and what lapsed is ready now, or dead if it has no attempt left."""
         while self.delayed and self.delayed[0][0] <= now:

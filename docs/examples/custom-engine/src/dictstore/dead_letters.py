@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from alkstore_core import JobState
-from dictstore.backlog import UNCLAIMED, is_live
+from dictstore.backlog import UNCLAIMED
 from dictstore.part import Part
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class DeadLetterPart(Part):
     async def bury(self, queue: str, claim: Claim, error: str) -> bool:
         backlog = (await self.change()).queues.change(queue)
         now = self.now()
-        job = backlog.held(claim)
-        if job is None or not is_live(job, now):
+        job = backlog.live(claim, now)
+        if job is None:
             return False
         backlog.bury(job, error, now)
         return True

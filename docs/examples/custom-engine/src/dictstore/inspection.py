@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from alkstore_core import JobState, QueueStats
@@ -62,7 +63,7 @@ class InspectionPart(Part):
         due: dict[str, int] = {}
         for queue in queues:
             backlog = data.queues.view(queue)
-            times = [*_first(backlog, backlog.delayed, now)]
+            times = _first(backlog, backlog.delayed, now)
             # A claim lasts through its last second.
             times += [time + 1 for time in _first(backlog, backlog.claimed, now)]
             if times:
@@ -79,4 +80,4 @@ class InspectionPart(Part):
 def _first(backlog: Backlog, order: Order, now: int) -> list[int]:
     """The time of the first job that a claim could hand out one day, if there is one."""
     hopeful = (time for time, job_id in order if not is_expired(backlog.jobs[job_id], now))
-    return [time for time in (next(hopeful, None),) if time is not None]
+    return list(islice(hopeful, 1))

@@ -82,7 +82,7 @@ class QueuePart(Part):
     async def ack(self, queue: str, claims: Sequence[Claim]) -> int:
         backlog = (await self.change()).queues.change(queue)
         now = self.now()
-        held = [job for claim in claims if (job := backlog.held(claim)) and is_live(job, now)]
+        held = [job for claim in claims if (job := backlog.live(claim, now))]
         for job in held:
             backlog.drop(job)
         return len(held)
@@ -107,8 +107,8 @@ class QueuePart(Part):
     ) -> bool:
         backlog = (await self.change()).queues.change(queue)
         now = self.now()
-        job = backlog.held(claim)
-        if job is None or not is_live(job, now):
+        job = backlog.live(claim, now)
+        if job is None:
             return False
         changes = {"run_at": saturating_add(now, delay), "last_error": error, **UNCLAIMED}
         backlog.put(evolve(job, state=JobState.PENDING, **changes), now)
@@ -118,7 +118,7 @@ class QueuePart(Part):
     async def extend(self, queue: str, claims: Sequence[Claim], seconds: int) -> list[int]:
         backlog = (await self.change(urgent=True)).queues.change(queue)
         now = self.now()
-        held = [job for claim in claims if (job := backlog.held(claim)) and is_live(job, now)]
+        held = [job for claim in claims if (job := backlog.live(claim, now))]
         for job in held:
             backlog.put(evolve(job, claim_expires_at=saturating_add(now, seconds)), now)
         return [job.id for job in held]
