@@ -23,43 +23,43 @@ class Copyable(Protocol):
         """One that can be changed apart from this one."""
 
 
-P = TypeVar("P", bound=Copyable)
+T = TypeVar("T", bound=Copyable)
 
 
-class Parts(Generic[P]):
+class ByName(Generic[T]):
     """Queues or streams by name; one that was never written to is an empty one.
 
-    A draft shows the parts it was made from, and its own copy of those that it changed.
+    A draft shows those that it was made from, and its own copy of what it changed.
     """
 
-    def __init__(self, make: Callable[[], P], origin: Parts[P] | None = None) -> None:
+    def __init__(self, make: Callable[[], T], origin: ByName[T] | None = None) -> None:
         self._make = make
         self._origin = origin
-        self._own: dict[str, P] = {}
+        self._own: dict[str, T] = {}
 
-    def view(self, name: str) -> P:
-        """A part to read."""
+    def view(self, name: str) -> T:
+        """One to read."""
         if name in self._own:
             return self._own[name]
         return self._make() if self._origin is None else self._origin.view(name)
 
-    def change(self, name: str) -> P:
-        """A part to change."""
+    def change(self, name: str) -> T:
+        """One to change."""
         if name not in self._own:
             empty = self._origin is None
             self._own[name] = self._make() if empty else self.view(name).copy()
         return self._own[name]
 
-    def draft(self) -> Parts[P]:
-        """A draft of all parts."""
-        return Parts(self._make, self)
+    def draft(self) -> ByName[T]:
+        """A draft of all of them."""
+        return ByName(self._make, self)
 
-    def adopt(self, draft: Parts[P]) -> None:
+    def adopt(self, draft: ByName[T]) -> None:
         """What a draft changed takes the place of what was there."""
         self._own |= draft._own
 
-    def __iter__(self) -> Iterator[tuple[str, P]]:
-        """Each part with its name."""
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        """Each with its name."""
         names = dict.fromkeys(self._own)
         if self._origin is not None:
             names |= dict.fromkeys(name for name, _ in self._origin)
@@ -70,8 +70,8 @@ class Data:
     """Everything stored. What is in it is frozen, so a shallow copy is a copy."""
 
     def __init__(self) -> None:
-        self.queues: Parts[Backlog] = Parts(Backlog)
-        self.streams: Parts[Log] = Parts(Log)
+        self.queues: ByName[Backlog] = ByName(Backlog)
+        self.streams: ByName[Log] = ByName(Log)
         self.leases: dict[str, LockInfo] = {}
         self.schedules: dict[str, Schedule] = {}
         self._last: Counter[Sequence] = Counter()
