@@ -65,6 +65,7 @@ async def serve(
                     access_log=False,
                     log_config=None,
                     server_header=False,
+                    proxy_headers=False,
                     timeout_keep_alive=KEEP_ALIVE_SECONDS,
                     backlog=_BACKLOG,
                 )
