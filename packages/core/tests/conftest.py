@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from dict_engine import DictEngine
 
-from alkstore_core import ManualClock, Store
+from alkstore_core import ManualClock, StopToken, Store
+from alkstore_core.worker import Worker
 
 
 @pytest.fixture
@@ -29,3 +32,40 @@ async def store(engine):
         engine.gates.clear()
         for gate in engine.held:
             gate.open()
+
+
+class Running:
+    """A worker, a consumer or another runner under way."""
+
+    def __init__(self, worker):
+        self.worker = worker
+        self.stop = StopToken()
+        self.abort = StopToken()
+        self.task = asyncio.create_task(worker.run(self.stop, abort=self.abort))
+
+    async def end(self):
+        """Stop and wait."""
+        self.stop.stop()
+        return await self.task
+
+
+@pytest.fixture
+async def runs():
+    """Start a runner; it ends with the test."""
+    started = []
+
+    def start(worker):
+        started.append(Running(worker))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop.stop()
+        running.abort.stop()
+    await asyncio.gather(*(running.task for running in started), return_exceptions=True)
+
+
+@pytest.fixture
+def work(store, runs):
+    """Start a worker on queue `q`; it ends with the test."""
+    return lambda handler, **options: runs(Worker(store, "q", handler, **options))

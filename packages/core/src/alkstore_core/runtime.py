@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 import weakref
@@ -150,6 +151,17 @@ class Runtime:
         this was called and before its task began to run.
         """
         await self.engine.sleep(max(seconds - int(self.mark() - mark), 0))
+
+    async def sleep_until(self, mark: float) -> None:
+        """Wait for a moment of `mark`, to the fraction of a second where no clock is injected."""
+        clock = self.engine.clock
+        if clock is not None:
+            # No clock shows what lies behind the end of the contract's numbers.
+            await clock.sleep_until(math.ceil(min(mark, float(2**62))))
+            return
+        while (left := mark - time.monotonic()) > 0:  # noqa: ASYNC110 - as SystemClock waits.
+            # The loop's timers refuse what is too far away.
+            await asyncio.sleep(min(left, 86_400))
 
     def forget_parent(self) -> None:
         """In a forked child: the connections belong to the parent."""

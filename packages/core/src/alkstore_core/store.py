@@ -189,6 +189,30 @@ class Store:
         """
         await scheduler.run_schedules(self._runtime, stop)
 
+    def check(self) -> None:
+        """Raise what any call here and now would raise before it asks the database.
+
+        Raises:
+            Closed: the store is not open.
+            DatabaseError: this is another event loop or a forked child.
+
+        """
+        self._runtime.session()
+
+    # -- time -----------------------------------------------------------------------------
+
+    def mark(self) -> float:
+        """This moment, in seconds, on the time by which the store's deadlines are awaited.
+
+        Only differences mean anything: it is monotonic real time, or that of an injected clock.
+        What a claim promises lasts at least that long after a mark taken before the call.
+        """
+        return self._runtime.mark()
+
+    async def sleep_until(self, mark: float) -> None:
+        """Return once `mark()` has come to `mark`; a cancelled wait leaves nothing behind."""
+        await self._runtime.sleep_until(mark)
+
     # -- what is there --------------------------------------------------------------------
 
     async def schedules(self) -> list[Schedule]:

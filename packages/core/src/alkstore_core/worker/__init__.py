@@ -1,0 +1,16 @@
+"""Workers, consumers and what runs them: the loops around a store, written once."""
+
+from alkstore_core.worker.handlers import CallNext, Handler, Middleware
+from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
+from alkstore_core.worker.workers import Worker
+
+__all__ = [
+    "CallNext",
+    "ClaimLost",
+    "Fail",
+    "Handler",
+    "Middleware",
+    "PoisonedEvent",
+    "Retry",
+    "Worker",
+]

@@ -1,0 +1,189 @@
+"""What becomes of a job once its handler has ended, and telling the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from alkstore_core.errors import Closed, CodecError, DatabaseError
+from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.outcomes import Fail, Retry
+from alkstore_core.worker.runs import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from alkstore_core.queues import JobSource
+    from alkstore_core.worker.runs import Run
+
+    Settle = Callable[[], Awaitable[bool]]
+
+_log = logging.getLogger(__name__)
+
+
+class Settling:
+    """Outcomes on their way to the queue; those that it did not take are kept for another try.
+
+    Nothing is lost with them: a job whose settling call never lands comes back with its claim's
+    end.
+    """
+
+    def __init__(
+        self,
+        queue: JobSource,
+        worker_id: str,
+        settled: Callable[[list[Run]], None],
+        ready: Callable[[], None],
+    ) -> None:
+        """Prepare: `settled` hears of answered runs, `ready` when it is time to tell again."""
+        self._queue = queue
+        self._worker_id = worker_id
+        self._settled = settled
+        self._ready = ready
+        self._acks: list[Run] = []
+        self._releases: list[Run] = []
+        self._others: list[tuple[Run, Settle]] = []
+        self._backoff = Backoff()
+        self._resting = False
+
+    @property
+    def waiting(self) -> int:
+        """How many outcomes were not told yet."""
+        return len(self._acks) + len(self._releases) + len(self._others)
+
+    @property
+    def refused(self) -> int:
+        """How many of them wait because the database does not take any just now."""
+        return self.waiting if self._resting else 0
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to tell, and a chance that it is heard."""
+        return not self._resting and self.waiting > 0
+
+    def drop(self) -> None:
+        """Nobody can be told any more."""
+        self._acks, self._releases, self._others = [], [], []
+
+    def ack(self, run: Run) -> None:
+        """It is done."""
+        self._acks.append(run)
+
+    def release(self, run: Run) -> None:
+        """It was not done, through no fault of its own."""
+        self._releases.append(run)
+
+    def retry(self, run: Run, error: str | BaseException | None, delay: int | None = None) -> None:
+        """Try it again later."""
+        self._others.append((run, lambda: run.handle.retry(error, delay)))
+
+    def fail(self, run: Run, error: str | BaseException | None) -> None:
+        """It is hopeless."""
+        self._others.append((run, lambda: run.handle.fail(error)))
+
+    def raised(self, run: Run, error: BaseException, timeout: float | None) -> None:
+        """What a handler's error means for its job."""
+        job = run.handle.job
+        if run.cause is Cause.SHUTDOWN:
+            self.release(run)
+            return
+        if run.cause is Cause.TIMEOUT:
+            text = f"timed out after {timeout:g} s"
+            self.retry(run, text)
+        elif isinstance(error, Retry):
+            text = str(error)
+            self.retry(run, error.reason, error.delay)
+        elif isinstance(error, Fail):
+            text = str(error)
+            self.fail(run, error.reason)
+        elif isinstance(error, CodecError):
+            text = str(error)
+            self.fail(run, error)
+        elif isinstance(error, asyncio.CancelledError):
+            text = "the handler was cancelled, not by its worker"
+            self.retry(run, text)
+        else:
+            self.retry(run, error)
+            _log.warning(
+                "queue %r: job %d failed (attempt %d of %d)",
+                *(self._queue.name, job.id, job.attempts, job.max_attempts),
+                exc_info=error,
+            )
+            return
+        attempt = f"attempt {job.attempts} of {job.max_attempts}"
+        _log.warning("queue %r: job %d failed (%s): %s", self._queue.name, job.id, attempt, text)
+
+    async def tell(self) -> None:
+        """Tell the queue every outcome so far; what it does not take waits for the next call.
+
+        Raises:
+            Closed: the store was closed; the jobs come back when their claims have lapsed.
+
+        """
+        acks, self._acks = self._acks, []
+        releases, self._releases = self._releases, []
+        others, self._others = self._others, []
+        works: list[Awaitable[object]] = []
+        if acks:
+            works.append(self._ack(acks))
+        if releases:
+            works.append(self._release(releases))
+        works += [self._settle(run, settle) for run, settle in others]
+        answers = await asyncio.gather(*works, return_exceptions=True)
+        errors = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in errors:
+            if isinstance(error, Closed) or not isinstance(error, Exception):
+                raise error
+        if errors:
+            self._rest(errors[0])
+        else:
+            self._backoff.reset()
+
+    def _rest(self, error: BaseException) -> None:
+        self._resting = True
+        asyncio.get_running_loop().call_later(self._backoff.take(), self._try_again)
+        _log.warning(
+            "queue %r: %d outcomes could not be told, trying again: %s",
+            *(self._queue.name, self.waiting, error),
+            exc_info=None if isinstance(error, DatabaseError) else error,
+        )
+
+    def _try_again(self) -> None:
+        self._resting = False
+        self._ready()
+
+    async def _ack(self, runs: list[Run]) -> None:
+        try:
+            acked = await self._queue.ack_batch([run.handle for run in runs], self._worker_id)
+        except BaseException:
+            self._acks += runs
+            raise
+        self._settled(runs)
+        if acked < len(runs):
+            _late(self._queue.name, len(runs) - acked)
+
+    async def _release(self, runs: list[Run]) -> None:
+        try:
+            await self._queue.release_batch(run.handle for run in runs)
+        except BaseException:
+            self._releases += runs
+            raise
+        self._settled(runs)
+
+    async def _settle(self, run: Run, settle: Settle) -> None:
+        try:
+            took = await settle()
+        except BaseException:
+            self._others.append((run, settle))
+            raise
+        self._settled([run])
+        if not took:
+            _late(self._queue.name, 1)
+
+
+def _late(queue: str, count: int) -> None:
+    _log.warning(
+        "queue %r: %d outcomes came too late: the claims had lapsed or the jobs were cancelled",
+        *(queue, count),
+    )

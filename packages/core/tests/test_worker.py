@@ -1,0 +1,496 @@
+"""Workers: what is claimed when, and what becomes of a job."""
+
+import asyncio
+import threading
+
+import attrs
+import pytest
+from dict_engine import until
+
+from alkstore_core import (
+    Closed,
+    DatabaseError,
+    InvalidName,
+    Job,
+    JobHandle,
+    JobState,
+    QueueOpts,
+    StopToken,
+)
+from alkstore_core.worker import Fail, Retry, Worker
+
+
+@attrs.frozen
+class Mail:
+    """A payload."""
+
+    to: str
+
+
+def job(engine, number=1):
+    """The job as it is stored, or `None`."""
+    return engine.data.jobs.get(number)
+
+
+def settled(engine):
+    """Whether no job is claimed any more."""
+    return not any(j.state is JobState.PROCESSING for j in engine.data.jobs.values())
+
+
+async def idle(engine):
+    """Wait until everything that was claimable has been claimed and settled."""
+    await until(
+        lambda: (
+            "claim" in engine.calls
+            and settled(engine)
+            and not any(
+                j.state is JobState.PENDING and j.run_at <= engine.clock.now()
+                for j in engine.data.jobs.values()
+            )
+        )
+    )
+
+
+async def test_a_job_whose_handler_returns_is_gone(engine, store, work):
+    """The handler got the payload; the job is acknowledged."""
+    await store.queue("q").enqueue({"to": "ada"})
+    seen = []
+
+    async def handler(payload):
+        seen.append(payload)
+
+    work(handler)
+    await until(lambda: seen and not engine.data.jobs)
+
+    assert [{"to": "ada"}] == seen
+
+
+async def test_a_worker_is_woken_by_an_enqueue(engine, store, work):
+    """An idle worker asks the database nothing until a job is enqueued, and then handles it."""
+    done = asyncio.Event()
+
+    async def handler(_):
+        done.set()
+
+    work(handler)
+    await until(lambda: "claim" in engine.calls)
+    await until_quiet(engine)
+    before = engine.calls.count("claim")
+    await store.queue("q").enqueue(1)
+    await done.wait()
+
+    assert before == 1
+    assert engine.calls.count("claim") >= 2
+
+
+async def until_quiet(engine):
+    """Let everything run that does not wait for anything."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_nothing_is_claimed_while_no_slot_is_free(engine, store, work):
+    """With two slots a worker holds two claims of five, and asks again when one is free."""
+    await store.queue("q").enqueue_many(range(5))
+    gates = {n: asyncio.Event() for n in range(5)}
+    running = []
+
+    async def handler(n):
+        running.append(n)
+        await gates[n].wait()
+
+    work(handler, concurrency=2)
+    await until(lambda: len(running) == 2)
+    await store.queue("q").enqueue(0)
+    await until_quiet(engine)
+    claims = engine.calls.count("claim")
+    held = sum(j.state is JobState.PROCESSING for j in engine.data.jobs.values())
+
+    assert [0, 1] == running
+    assert claims == 1
+    assert held == 2
+
+    gates[0].set()
+    await until(lambda: running == [0, 1, 2])
+    for gate in gates.values():
+        gate.set()
+    await until(lambda: not engine.data.jobs)
+
+
+@pytest.mark.parametrize(
+    ("raised", "state", "error"),
+    [
+        (ValueError("no such user"), JobState.PENDING, "ValueError: no such user"),
+        (Retry("later"), JobState.PENDING, "later"),
+        (Retry(ValueError("later")), JobState.PENDING, "ValueError: later"),
+        (Fail("never"), JobState.DEAD, "never"),
+        (Fail(), JobState.DEAD, "failed"),
+        (SystemExit(3), JobState.PENDING, "SystemExit: 3"),
+        (
+            asyncio.CancelledError(),
+            JobState.PENDING,
+            "the handler was cancelled, not by its worker",
+        ),
+        (ExceptionGroup("two", [ValueError("a")]), JobState.PENDING, "ExceptionGroup: two"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+async def test_what_a_handler_raises_decides(engine, store, work, raised, state, error):
+    """The job is retried or dead, its last error is readable, and the worker works on."""
+    queue = store.queue("q", QueueOpts(backoff_base_s=10))
+    await queue.enqueue("first")
+    done = asyncio.Event()
+
+    async def handler(payload):
+        if payload == "first":
+            raise raised
+        done.set()
+
+    work(handler)
+    await until(lambda: job(engine).last_error is not None)
+    await queue.enqueue("second")
+    await done.wait()
+
+    assert state == job(engine).state
+    assert job(engine).last_error.startswith(error)
+
+
+async def test_retry_with_a_delay_waits_that_long(engine, store, work):
+    """`Retry(delay=…)` makes the job due after that many seconds, whatever the backoff says."""
+    await store.queue("q", QueueOpts(backoff_base_s=10)).enqueue(1)
+
+    async def handler(_):
+        raise Retry(delay=77)
+
+    work(handler)
+    await until(lambda: job(engine).state is JobState.PENDING and job(engine).attempts)
+
+    assert 1_077 == job(engine).run_at
+    assert job(engine).last_error is None
+
+
+async def test_the_last_attempt_that_fails_leaves_a_dead_job(engine, store, work):
+    """A job without attempts left is dead with the error of its handler."""
+    await store.queue("q", QueueOpts(max_attempts=1)).enqueue(1)
+
+    async def handler(_):
+        raise ValueError("again")
+
+    work(handler)
+    await until(lambda: job(engine).state is JobState.DEAD)
+
+    assert "ValueError: again" == job(engine).last_error
+
+
+async def test_a_payload_that_does_not_fit_is_dead_at_once(engine, store, work):
+    """No retry makes a payload another type: the job is dead, the handler was not called."""
+    await store.queue("q").enqueue({"from": "ada"})
+    called = []
+
+    async def handler(mail: Mail):
+        called.append(mail)
+
+    work(handler)
+    await until(lambda: job(engine).state is JobState.DEAD)
+
+    assert job(engine).last_error.startswith("CodecError: the payload is no Mail")
+    assert [] == called
+
+
+async def test_a_handler_gets_what_its_annotations_say(store, engine, work):
+    """Payload by type, the job and its handle, in any order and by keyword."""
+    await store.queue("q").enqueue(Mail("ada"))
+    seen = []
+
+    async def handler(handle: JobHandle, mail: Mail, times: int = 3, *, job: Job):
+        seen.append((handle.job is job, mail, times, job.id))
+
+    work(handler)
+    await until(lambda: seen)
+
+    assert [(True, Mail("ada"), 3, 1)] == seen
+
+
+async def test_a_handler_without_parameters_is_called(store, engine, work):
+    """Work whose payload says nothing needs no parameter."""
+    await store.queue("q").enqueue(None)
+    done = asyncio.Event()
+
+    async def handler():
+        done.set()
+
+    work(handler)
+    await done.wait()
+    await until(lambda: not engine.data.jobs)
+
+
+async def test_a_handler_that_settles_its_handle_is_left_alone(engine, store, work):
+    """The worker neither acknowledges nor retries what the handler settled itself."""
+    await store.queue("q").enqueue(1)
+    done = asyncio.Event()
+
+    async def handler(handle: JobHandle):
+        await handle.fail("by hand")
+        done.set()
+
+    work(handler)
+    await done.wait()
+    await until_quiet(engine)
+
+    assert "by hand" == job(engine).last_error
+    assert "ack" not in engine.calls
+
+
+async def test_a_plain_function_runs_in_a_thread(engine, store, work):
+    """It does not block the loop, and its job is acknowledged when it has returned."""
+    await store.queue("q").enqueue("x")
+    seen = []
+    gate = threading.Event()
+
+    def handler(payload: str):
+        gate.wait(30)
+        seen.append((payload, threading.current_thread() is threading.main_thread()))
+
+    work(handler)
+    await until(lambda: "claim" in engine.calls and not settled(engine))
+    gate.set()
+    await wait_for(lambda: not engine.data.jobs)
+
+    assert [("x", False)] == seen
+
+
+async def wait_for(happened):
+    """As `until`, for what another thread does."""
+    async with asyncio.timeout(30):
+        while not happened():  # noqa: ASYNC110 - the thread has no event of this loop.
+            await asyncio.sleep(0.001)
+
+
+async def test_a_plain_function_that_raises_is_retried(engine, store, work):
+    """Also `StopIteration`, which no future can carry."""
+    await store.queue("q").enqueue(1)
+
+    def handler():
+        raise StopIteration
+
+    work(handler)
+    await wait_for(lambda: job(engine).last_error)
+
+    assert "RuntimeError: the handler raised StopIteration" == job(engine).last_error
+
+
+async def test_a_plain_function_that_returns_an_awaitable_has_not_done_its_work(
+    engine, store, work
+):
+    """Its job is not taken for done: the error says what to do."""
+    await store.queue("q").enqueue(1)
+
+    async def inner():
+        raise AssertionError
+
+    def handler():
+        return inner()
+
+    work(handler)
+    await wait_for(lambda: job(engine).last_error)
+
+    assert "async def" in job(engine).last_error
+
+
+async def test_middlewares_wrap_the_handler(engine, store, work):
+    """The first is outermost; they see the handle, the result's error, and payloads that misfit."""
+    await store.queue("q").enqueue_many([{"to": "ada"}, 5])
+    seen = []
+
+    async def outer(handle, call_next):
+        seen.append(("outer", handle.job.id))
+        try:
+            await call_next()
+        except Exception as error:
+            seen.append(type(error).__name__)
+            raise
+
+    async def inner(handle, call_next):
+        seen.append(("inner", handle.job.id))
+        await call_next()
+
+    async def handler(mail: Mail):
+        seen.append(mail.to)
+
+    work(handler, middlewares=[outer, inner], concurrency=1)
+    await idle(engine)
+
+    expected = [("outer", 1), ("inner", 1), "ada", ("outer", 2), ("inner", 2), "CodecError"]
+    assert expected == seen
+    assert JobState.DEAD == job(engine, 2).state
+
+
+async def test_a_claim_that_the_database_refuses_is_tried_again(engine, store, work, caplog):
+    """An outage is told and waited out; the job is handled afterwards."""
+    await store.queue("q").enqueue(1)
+    engine.faults["claim"] += [DatabaseError("away"), DatabaseError("away")]
+    done = asyncio.Event()
+
+    async def handler(_):
+        done.set()
+
+    work(handler)
+    await asyncio.wait_for(done.wait(), 30)
+
+    assert "no claim, trying again: away" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["ack", "requeue"])
+async def test_an_outcome_that_the_database_refuses_is_told_again(
+    engine, store, work, caplog, call
+):
+    """The handler runs once, and its outcome lands when the database takes it."""
+    await store.queue("q", QueueOpts(backoff_base_s=10)).enqueue(1)
+    engine.faults[call] += [DatabaseError("away")]
+    calls = []
+
+    async def handler(_):
+        calls.append(1)
+        if call == "requeue":
+            raise ValueError
+
+    work(handler)
+    await wait_for(lambda: job(engine) is None or job(engine).last_error)
+
+    assert [1] == calls
+    assert "1 outcomes could not be told, trying again: away" in caplog.text
+
+
+async def test_wakes_that_the_database_refuses_are_tried_again(
+    engine, store, work, caplog, monkeypatch
+):
+    """A worker that cannot attach tells so and attaches later."""
+    await store.queue("q").enqueue(1)
+    subscribe, tries = engine.signals.subscribe, []
+
+    async def failing(topic):
+        tries.append(topic)
+        if len(tries) == 1:
+            raise DatabaseError("away")
+        return await subscribe(topic)
+
+    monkeypatch.setattr(engine.signals, "subscribe", failing)
+
+    async def handler(_):
+        pass
+
+    work(handler)
+    await wait_for(lambda: not engine.data.jobs)
+
+    assert "no wakes, trying again: away" in caplog.text
+
+
+async def test_a_store_that_closes_ends_its_workers_with_an_error(engine, store, work):
+    """`run` raises `Closed`; a handler under way is cancelled."""
+    await store.queue("q").enqueue(1)
+    ends = []
+    begun = asyncio.Event()
+
+    async def handler(_):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(1)
+
+    running = work(handler)
+    await begun.wait()
+    await store.close()
+
+    with pytest.raises(Closed, match="wakes of queue 'q' have ended"):
+        await running.task
+    assert [1] == ends
+
+
+async def test_a_fault_of_the_engine_ends_the_worker_with_it(engine, store, work):
+    """What is no database trouble is not waited out for ever: it is raised."""
+    engine.faults["claim"] += [ZeroDivisionError("a bug")]
+
+    async def handler(_):
+        pass
+
+    running = work(handler)
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await running.task
+
+
+async def test_a_store_that_is_not_open_is_refused(engine, clock):
+    """Nothing is waited out there: it is a mistake."""
+    from alkstore_core import Store  # noqa: PLC0415 - one of our own.
+
+    async def handler(_):
+        pass
+
+    with pytest.raises(Closed, match="not open"):
+        await Worker(Store(engine), "q", handler).run()
+
+
+async def test_a_worker_runs_once(store, work):
+    """A second run is refused, as long as the first runs and afterwards."""
+
+    async def handler(_):
+        pass
+
+    running = work(handler)
+    await running.end()
+
+    with pytest.raises(RuntimeError, match="runs once"):
+        await running.worker.run(StopToken())
+
+
+async def takes_two(one, two):
+    """A handler that asks for too much."""
+
+
+async def takes_unknown(mail: "Nowhere"):  # noqa: F821 - the point.
+    """A handler whose annotation does not exist."""
+
+
+def plain_with_handle(handle: JobHandle):
+    """A handler in a thread with something of the loop."""
+
+
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        (5, "must be callable, not int"),
+        (takes_two, "a second payload with 'two'"),
+        (takes_unknown, "takes_unknown cannot be resolved"),
+        (plain_with_handle, "runs in a thread"),
+    ],
+)
+def test_handlers_that_cannot_be_served_are_refused(store, handler, message):
+    """The mistake is told where the worker is made."""
+    with pytest.raises(TypeError, match=message):
+        Worker(store, "q", handler)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"concurrency": 0}, ValueError),
+        ({"timeout": 0}, ValueError),
+        ({"grace": -1}, ValueError),
+        ({"worker_id": ""}, InvalidName),
+    ],
+)
+def test_options_out_of_range_are_refused(store, options, error):
+    """Each has its bound."""
+
+    async def handler(_):
+        pass
+
+    with pytest.raises(error):
+        Worker(store, "q", handler, **options)
+
+
+def test_a_retry_checks_its_delay():
+    """A delay that no engine can store is the handler's mistake."""
+    with pytest.raises(DatabaseError, match="delay must be an int, not float"):
+        Retry(delay=1.5)
