@@ -10,8 +10,10 @@ endif
 
 # Some legs of `make test` instead of all, and what to hand to pytest:
 # make test LEGS=core-py311,lowest ARGS="-k backoff"
+# What `make bench` measures, and what to hand to it: make bench ENGINE=postgres ARGS=--quick
 LEGS ?=
 ARGS ?=
+ENGINE ?= sqlite
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -65,8 +67,8 @@ types: $(VENV)/.dev ## Check types: mypy --strict, pyright --verifytypes
 docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
 	$(BIN)/tox run -e docs
 
-bench: $(VENV)/.runtime ## Print rates next to those of the plain sqlite3 module
-	$(BIN)/python packages/sqlite/benchmarks/bench.py
+bench: $(if $(filter postgres,$(ENGINE)),$(VENV)/.dev,$(VENV)/.runtime) ## Print rates next to those of the plain sqlite3 module; of asyncpg with ENGINE=postgres
+	$(BIN)/python benchmarks/bench.py $(ENGINE) $(ARGS)
 
 coverage: $(VENV)/.dev ## Measure line and branch coverage
 	$(BIN)/tox run -e coverage

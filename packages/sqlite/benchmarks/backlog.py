@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
+from frame import Row, Sample, Tally, Target, Workload
 from raw import PAYLOAD, RawFile, create
-from scene import Row, Sample, Tally, Target, Workload, options
+from scene import options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from alkstore_core import Queue
-    from scene import Scene, Synchronous
+    from scene import FileScene, Synchronous
 
 BACKLOG = 1_000_000
 BATCH = 100
@@ -71,7 +72,7 @@ def _row(backlog: Backlog, way: str) -> str:
     return f"{way}, {backlog.name}"
 
 
-async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+async def rounds(scene: FileScene) -> AsyncIterator[Sample]:
     """Take turns between the three tables; the one without a backlog is the reference."""
     async with AsyncExitStack() as stack:
         queues: dict[str, Queue] = {}

@@ -1,24 +1,19 @@
-"""What runs in other processes: `children.py ROLE PATH …`.
-
-Each says `ready` on stdout when its store is open, begins when it reads a line on stdin, and
-answers with one line of JSON.
-"""
+"""What runs in other processes: `children.py ROLE [PATH, …]`."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import sqlite3
-import sys
 import time
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine
 
 from alkstore_sqlite import SqliteStore, prepare_engine
+from child import Child, begin, play
 from scene import options
 
 if TYPE_CHECKING:
@@ -31,12 +26,12 @@ PAUSE = (0.020, 0.030)
 """Seconds between two commits; random, so that they fall anywhere between two polls."""
 
 
-async def commit(path: Path, synchronous: Synchronous, count: int, what: str) -> object:
+async def commit(path: str, synchronous: Synchronous, count: int, what: str) -> object:
     """Notify or enqueue in transactions of a caller's own; the moment before each COMMIT."""
     moments: list[int] = []
     engine = prepare_engine(create_engine(f"sqlite:///{path}"), synchronous=synchronous)
     async with SqliteStore(path, opts=options(synchronous)) as store:
-        await _begin()
+        await begin()
         with engine.connect() as connection:
             for number in range(count):
                 await asyncio.sleep(random.uniform(*PAUSE))
@@ -51,12 +46,12 @@ async def commit(path: Path, synchronous: Synchronous, count: int, what: str) ->
     return moments
 
 
-async def call(path: Path, synchronous: Synchronous, count: int) -> object:
+async def call(path: str, synchronous: Synchronous, count: int) -> object:
     """Enqueue; the moment before each call."""
     moments: list[int] = []
     async with SqliteStore(path, opts=options(synchronous)) as store:
         queue = store.queue("bench")
-        await _begin()
+        await begin()
         for number in range(count):
             await asyncio.sleep(random.uniform(*PAUSE))
             moments.append(time.monotonic_ns())
@@ -64,7 +59,7 @@ async def call(path: Path, synchronous: Synchronous, count: int) -> object:
     return moments
 
 
-async def saturate(path: Path, seconds: float, tasks: int) -> object:
+async def saturate(path: str, seconds: float, tasks: int) -> object:
     """Enqueue as fast as possible from `tasks` tasks; how many, and the longest single wait."""
     async with SqliteStore(path, opts=options()) as store:
         queue = store.queue("bench")
@@ -80,13 +75,13 @@ async def saturate(path: Path, seconds: float, tasks: int) -> object:
                 done += 1
             return done, longest
 
-        await _begin()
+        await begin()
         deadline = time.monotonic() + seconds
         results = await asyncio.gather(*(producer() for _ in range(tasks)))
     return [sum(done for done, _ in results), max(longest for _, longest in results)]
 
 
-async def idle(path: Path, poll_interval: float, receivers: int, seconds: float) -> object:
+async def idle(path: str, poll_interval: float, receivers: int, seconds: float) -> object:
     """Wait with open receivers; the share of one core that this took."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -96,7 +91,7 @@ async def idle(path: Path, poll_interval: float, receivers: int, seconds: float)
         for number in range(receivers):
             receiver = await stack.enter_async_context(_receiver(store, number))
             waiting.append(asyncio.create_task(receiver.recv()))
-        await _begin()
+        await begin()
         await asyncio.sleep(min(0.5, seconds))
         wall, used = time.monotonic(), time.process_time()
         await asyncio.sleep(seconds)
@@ -107,10 +102,10 @@ async def idle(path: Path, poll_interval: float, receivers: int, seconds: float)
     return 100 * used / wall
 
 
-async def poll(path: Path, poll_interval: float, seconds: float) -> object:
+async def poll(path: str, poll_interval: float, seconds: float) -> object:
     """Ask a plain connection for `data_version` and nothing else; the share of one core."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        await _begin()
+        await begin()
         start, used = time.monotonic(), time.process_time()
         while time.monotonic() < start + seconds:
             connection.execute("PRAGMA data_version").fetchone()
@@ -137,59 +132,10 @@ ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
 }
 
 
-class Child:
-    """A process in one of the roles."""
-
-    def __init__(self, process: asyncio.subprocess.Process, role: str) -> None:
-        self._process = process
-        self._role = role
-
-    @classmethod
-    async def start(cls, role: str, path: Path, *args: object) -> Child:
-        """Start it; its store is open when this returns."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            __file__,
-            role,
-            str(path),
-            json.dumps(args),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        child = cls(process, role)
-        await child._line("ready")
-        return child
-
-    def begin(self) -> None:
-        """Let it begin."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"begin\n")
-
-    async def result(self) -> object:
-        """Wait for its answer and its end."""
-        answer = json.loads(await self._line("an answer"))
-        await self._process.communicate()
-        return cast("object", answer)
-
-    async def _line(self, expected: str) -> bytes:
-        assert self._process.stdout is not None
-        line = await self._process.stdout.readline()
-        if not line:
-            status = await self._process.wait()
-            message = f"child {self._role} ended with status {status} before {expected}"
-            raise RuntimeError(message)
-        return line
-
-
-async def _begin() -> None:
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-
-
-def main(role: str, path: str, args: str) -> None:
-    """Play one role and print its answer."""
-    print(json.dumps(asyncio.run(ROLES[role](Path(path), *json.loads(args)))), flush=True)
+async def start(role: str, path: Path, *args: object) -> Child:
+    """Start a process in one of the roles."""
+    return await Child.start(Path(__file__), role, str(path), *args)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    play(ROLES)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from children import Child
+import children
+from frame import Row, Sample, Target, Workload
 from raw import create
-from scene import Row, Sample, Target, Workload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scene import Scene
+    from scene import FileScene
 
 PROCESSES = 10
 SECONDS = 8.0
@@ -31,21 +31,21 @@ def saturation(tasks: int) -> Workload:
         worst=True,
     )
 
-    async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+    async def rounds(scene: FileScene) -> AsyncIterator[Sample]:
         # One round is many thousand rounds of the race already.
         for _ in range(min(scene.rounds, 3)):
             with scene.file() as path:
                 await create(path, "FULL")
                 starting = [
-                    Child.start("saturate", path, scene.seconds(SECONDS), tasks)
+                    children.start("saturate", path, scene.seconds(SECONDS), tasks)
                     for _ in range(PROCESSES if scene.scale >= SMOKE else 2)
                 ]
-                children = await asyncio.gather(*starting)
-                for child in children:
+                processes = await asyncio.gather(*starting)
+                for child in processes:
                     child.begin()
                 results = cast(
                     "list[tuple[int, float]]",
-                    await asyncio.gather(*(child.result() for child in children)),
+                    await asyncio.gather(*(child.result() for child in processes)),
                 )
             counts = [done for done, _ in results]
             yield Sample(row=share.name, ours=min(counts), reference=max(counts))

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import statistics
-import time
-from bisect import bisect_left
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
+import children
 from alkstore_sqlite import SqliteStore
-from children import Child
+from frame import Row, Sample, Target, Workload
 from raw import create
-from scene import Row, Sample, Target, Workload, options
+from scene import options
+from waking import delays
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from alkstore_core import WakeReceiver
-    from scene import Scene, Synchronous
+    from scene import FileScene, Synchronous
 
 WAKES = 100
 """Commits per round."""
@@ -28,9 +25,6 @@ WAKES = 100
 WAKE = Target(bound=1.3, at_most=True)
 SYNCHRONOUS: Synchronous = "NORMAL"
 """At FULL the writer waits for its disk before anybody can see the commit."""
-
-LATEST = 1.0
-"""Seconds after the last commit in which its wake has to come."""
 
 RECEIVERS = 100
 IDLE_SECONDS = 3.0
@@ -45,7 +39,7 @@ def latency(name: str, target: Target | None, role: str, *args: str) -> Workload
     median = Row(name=f"wake: {name}, median", unit="ms", target=target)
     late = Row(name=f"wake: {name}, p95", unit="ms")
 
-    async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+    async def rounds(scene: FileScene) -> AsyncIterator[Sample]:
         for _ in range(scene.rounds):
             async with AsyncExitStack() as stack:
                 path = stack.enter_context(scene.file())
@@ -53,14 +47,14 @@ def latency(name: str, target: Target | None, role: str, *args: str) -> Workload
                 store = await stack.enter_async_context(
                     SqliteStore(path, opts=options(SYNCHRONOUS))
                 )
-                child = await Child.start(role, path, SYNCHRONOUS, scene.count(WAKES, 5), *args)
+                child = await children.start(role, path, SYNCHRONOUS, scene.count(WAKES, 5), *args)
                 waiting = (
                     store.listen("bench") if "notify" in args else store.queue("bench").wakes()
                 )
                 receiver = await stack.enter_async_context(waiting)
-                delays = _delays(*await _collect(child, receiver))
-            yield Sample(row=median.name, ours=statistics.median(delays))
-            yield Sample(row=late.name, ours=statistics.quantiles(delays, n=20)[-1])
+                found = await delays(child, receiver)
+            yield Sample(row=median.name, ours=statistics.median(found))
+            yield Sample(row=late.name, ours=statistics.quantiles(found, n=20)[-1])
 
     return Workload(rows=(median, late), rounds=rounds)
 
@@ -80,7 +74,7 @@ def idle(poll_interval: float, receivers: int, bound: float) -> Workload:
     )
     bare = Row(name=f"idle: the bare loop {cadence}", unit="% of a core")
 
-    async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+    async def rounds(scene: FileScene) -> AsyncIterator[Sample]:
         seconds = scene.seconds(IDLE_SECONDS)
         for _ in range(scene.rounds):
             with scene.file() as path:
@@ -93,37 +87,9 @@ def idle(poll_interval: float, receivers: int, bound: float) -> Workload:
 
 
 async def _share(row: Row, role: str, path: Path, *args: object) -> Sample:
-    child = await Child.start(role, path, *args)
+    child = await children.start(role, path, *args)
     child.begin()
     return Sample(row=row.name, ours=cast("float", await child.result()))
-
-
-async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], list[int]]:
-    woken: list[int] = []
-
-    async def note() -> None:
-        while await receiver.recv() is not None:
-            woken.append(time.monotonic_ns())
-
-    noting = asyncio.create_task(note())
-    child.begin()
-    moments = cast("list[int]", await child.result())
-    await asyncio.sleep(LATEST)
-    noting.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await noting
-    return woken, moments
-
-
-def _delays(woken: list[int], moments: list[int]) -> list[float]:
-    """Milliseconds from each moment to the first wake after it, however late that is.
-
-    One wake may stand for several commits; a commit without any wake after it was lost.
-    """
-    if not woken or woken[-1] < moments[-1]:
-        message = f"nothing woke the receiver after the last of {len(moments)} commits"
-        raise RuntimeError(message)
-    return [(woken[bisect_left(woken, moment)] - moment) / 1e6 for moment in moments]
 
 
 ALL = [

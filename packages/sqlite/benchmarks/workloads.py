@@ -9,13 +9,14 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
+from frame import Row, Sample, Tally, Target, Workload
 from raw import PAYLOAD, RawFile, create
-from scene import Row, Sample, Tally, Target, Workload, options
+from scene import options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scene import Scene, Synchronous
+    from scene import FileScene, Synchronous
 
 SLICES = 4
 SLICE = 0.2
@@ -159,7 +160,7 @@ def versus(
         target=None if bound is None else Target(bound=bound),
     )
 
-    async def rounds(scene: Scene) -> AsyncIterator[Sample]:
+    async def rounds(scene: FileScene) -> AsyncIterator[Sample]:
         for _ in range(scene.rounds):
             async with AsyncExitStack() as stack:
                 raw_path = stack.enter_context(scene.file())

@@ -13,12 +13,12 @@ import pytest
 pytestmark = pytest.mark.once
 
 
-BENCH = Path(__file__).parents[1] / "benchmarks" / "bench.py"
+BENCH = Path(__file__).parents[3] / "benchmarks" / "bench.py"
 
 
 def _bench(*arguments):
     return subprocess.run(
-        [sys.executable, BENCH, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, BENCH, "sqlite", *arguments], capture_output=True, text=True, check=False
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sqlite3
 import statistics
 import sys
 from collections import defaultdict
@@ -12,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from scene import Row, Sample
+    from frame import Row, Sample
 
 HEADINGS = ("workload", "ours", "reference", "measure", "spread", "target", "ok?")
 
@@ -86,27 +85,15 @@ def table(lines: Sequence[Line]) -> str:
     return "\n".join([text[0], rule, *text[1:]])
 
 
-def write_json(
-    path: Path, lines: Sequence[Line], *, scale: float, seconds: float, turn: float
-) -> None:
-    """Write everything the table says, unrounded, with where it was measured."""
-    document = {
-        "where": where(),
-        "scale": scale,
-        "seconds": round(seconds, 1),
-        "turn_us": round(turn * 1e6, 1),
-        "lines": [asdict(line) for line in lines],
-    }
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+def write_json(path: Path, lines: Sequence[Line], document: Mapping[str, object]) -> None:
+    """Write everything the table says, unrounded, beside what is known of the run."""
+    contents = {**document, "lines": [asdict(line) for line in lines]}
+    path.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
 
 
 def where() -> dict[str, str]:
     """The versions and the machine that the numbers depend on."""
-    return {
-        "python": sys.version.split()[0],
-        "sqlite": sqlite3.sqlite_version,
-        "platform": platform.platform(),
-    }
+    return {"python": sys.version.split()[0], "platform": platform.platform()}
 
 
 def _cells(line: Line) -> tuple[str, ...]:

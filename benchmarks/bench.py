@@ -1,35 +1,33 @@
-"""Measure the SQLite engine next to the plain `sqlite3` module: `make bench`.
+"""Measure an engine next to its plain driver: `make bench`, or `bench.py ENGINE`.
 
 Rounds are interleaved (raw, ours, raw, ours, …) because a machine's disk changes its mind by
-the minute: rates of one run may be compared, rates of two may not. The last line says what a
-call to another thread and back costs here, for every awaited call pays it; `--one-core` takes
-the price of cores that wake each other out of both sides.
+the minute: rates of one run may be compared, rates of two may not. The last line says what every
+awaited call pays for on this machine; `--one-core` takes the price of cores that wake each other
+out of both sides.
+
+What is measured stands in `packages/ENGINE/benchmarks/suite.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import os
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import backlog
-import fairness
-import hop
 import report
-import wakes
-import workloads
-from scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scene import Sample, Workload
+    from frame import Sample, Scene, Workload
+
+PACKAGES = Path(__file__).parents[1] / "packages"
 
 ROUNDS = 5
 QUICK_ROUNDS = 3
@@ -39,6 +37,8 @@ QUICK_SCALE = 0.2
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    engines = sorted(suite.parts[-3] for suite in PACKAGES.glob("*/benchmarks/suite.py"))
+    parser.add_argument("engine", choices=engines, help="what to measure")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, a fifth of the load")
     parser.add_argument("--scale", type=float, help="scale durations and row counts (default 1)")
     parser.add_argument("--rounds", type=int, help=f"rounds per workload (default {ROUNDS})")
@@ -60,11 +60,10 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def chosen(names: Sequence[str] | None) -> list[Workload]:
+def chosen(everything: Sequence[Workload], names: Sequence[str] | None) -> list[Workload]:
     """The workloads that have a row whose name contains one of `names`; all without names."""
-    everything = [*workloads.ALL, *backlog.ALL, *wakes.ALL, *fairness.ALL]
     if not names:
-        return everything
+        return [*everything]
     return [w for w in everything if any(n in row.name for row in w.rows for n in names)]
 
 
@@ -95,7 +94,9 @@ async def measure(selected: Sequence[Workload], scene: Scene) -> tuple[list[Samp
 def main(argv: Sequence[str]) -> int:
     """Measure, print the table; the exit status says whether everything was measured."""
     args = arguments(argv)
-    selected = chosen(args.only)
+    sys.path.append(str(PACKAGES / args.engine / "benchmarks"))
+    suite: Any = importlib.import_module("suite")
+    selected = chosen(suite.ALL, args.only)
     rows = [row for workload in selected for row in workload.rows]
     if args.list:
         print("\n".join(row.name for row in rows))
@@ -106,21 +107,23 @@ def main(argv: Sequence[str]) -> int:
     if args.one_core:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="alkstore-bench-", dir=args.dir) as directory:
-        scene = Scene(directory=Path(directory), rounds=args.rounds, scale=args.scale)
+    with suite.scene(args.dir, rounds=args.rounds, scale=args.scale) as scene:
         samples, broken = asyncio.run(measure(selected, scene))
-    turn = asyncio.run(hop.measure())
+        prices = asyncio.run(suite.prices(scene))
+        where = {**report.where(), **suite.where(scene)}
     lines = report.summarise_all(rows, samples)
     seconds = time.perf_counter() - start
     print(report.table(lines))
     print(
         f"\nmedians of {args.rounds} interleaved rounds, scale {args.scale:g}, {seconds:.0f} s; "
-        + ", ".join(f"{key} {value}" for key, value in report.where().items())
+        + ", ".join(f"{key} {value}" for key, value in where.items())
     )
     cores = "one core" if args.one_core else f"{os.cpu_count()} cores"
-    print(f"a call to another thread and back, with nothing done: {turn * 1e6:.0f} us on {cores}")
+    for what, price in prices.items():
+        print(f"{what}: {price * 1e6:.0f} us on {cores}")
     if args.json:
-        report.write_json(args.json, lines, scale=args.scale, seconds=seconds, turn=turn)
+        document = {"where": where, "scale": args.scale, "seconds": seconds, "prices": prices}
+        report.write_json(args.json, lines, document)
     missed = [line.name for line in lines if line.ok is False]
     if missed:
         print(f"{len(missed)} missed: " + "; ".join(missed))
