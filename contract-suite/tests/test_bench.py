@@ -44,6 +44,11 @@ def written(tmp_path):
     return path
 
 
+def run(*arguments):
+    """Run the command; return its exit status."""
+    return cli.main(["bench", *map(str, arguments)])
+
+
 def _spoiled(patch, workload):
     bad = SabotagedHarness(Saboteur(patch))
     with bad.at_work():
@@ -89,7 +94,7 @@ class Losing(SabotagedHarness):
 
 def test_every_workload_of_an_engine_is_measured(written, capsys):
     """The command ends well and gives each row, with the rates of both sides."""
-    assert cli.main(["bench", "mem", "--quick", "--json", str(written)]) == 0
+    assert run("mem", "--quick", "--json", written) == 0
 
     found = json.loads(written.read_text())
     said = capsys.readouterr().out
@@ -105,9 +110,7 @@ def test_every_workload_of_an_engine_is_measured(written, capsys):
 
 def test_the_result_says_what_it_is_about(written):
     """Engine, kit, machine and pace stand beside the numbers, and what was left out."""
-    bench.main(
-        ["mem", "--quick", "--only", "read", "--only", "wake-process", "--json", f"{written}"]
-    )
+    run("mem", "--quick", "--only", "read", "--only", "wake-process", "--json", written)
 
     found = json.loads(written.read_text())
     assert found["engine"] == {"name": "alkstore-mem", "version": version("alkstore-mem")}
@@ -120,7 +123,7 @@ def test_the_result_says_what_it_is_about(written):
 
 def test_a_ratio_is_of_rates_of_one_round(written):
     """It is the median of the rounds' ratios, and the spread their extremes."""
-    bench.main(["mem", "--quick", "--only", "publish", "--json", str(written)])
+    run("mem", "--quick", "--only", "publish", "--json", written)
 
     [row] = json.loads(written.read_text())["workloads"]
     ratios = [each["engine"] / each["raw"] for each in row["rounds"]]
@@ -131,7 +134,7 @@ def test_a_ratio_is_of_rates_of_one_round(written):
 def test_an_engine_that_reaches_further_is_woken_there(written):
     """Its file is shared with another process, and its plain driver works on the same file."""
     only = [word for name in ("drain-4", "wake-process") for word in ("--only", name)]
-    assert bench.main(["sqlite", "--quick", *only, "--json", str(written)]) == 0
+    assert run("sqlite", "--quick", *only, "--json", written) == 0
 
     drained, woken = json.loads(written.read_text())["workloads"]
     assert drained["ratio"] > 0
@@ -147,7 +150,7 @@ def test_the_plain_sqlite_driver_does_every_workload(workload):
 def test_without_a_plain_driver_there_is_no_ratio(written, capsys):
     """The column says so, and nothing is invented."""
     named = f"{__name__}:NoRaw"
-    assert bench.main([named, "--quick", "--only", "enqueue", "--json", str(written)]) == 0
+    assert run(named, "--quick", "--only", "enqueue", "--json", written) == 0
 
     [row] = json.loads(written.read_text())["workloads"]
     assert row["engine"] > 0
@@ -166,7 +169,7 @@ def test_an_engine_that_loses_jobs_has_no_rate(written, capsys):
     """The command fails, says why, and measures the rest all the same."""
     only = [word for name in ("drain-1", "publish") for word in ("--only", name)]
     named = f"{__name__}:Losing"
-    assert bench.main([named, "--quick", *only, "--json", str(written)]) == 1
+    assert run(named, "--quick", *only, "--json", written) == 1
 
     found = json.loads(written.read_text())
     assert [row["name"] for row in found["workloads"]] == ["publish"]
@@ -224,7 +227,6 @@ def test_a_round_that_hangs_is_given_up(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "which engine"),
         (["mem", "--rounds", "2"], "at least 3 rounds"),
         (["mem", "--only", "sleep"], "invalid choice: 'sleep'"),
     ],
@@ -232,7 +234,7 @@ def test_a_round_that_hangs_is_given_up(monkeypatch):
 def test_wrong_usage_is_told(arguments, said, capsys):
     """The exit status is that of every command."""
     with pytest.raises(SystemExit) as ended:
-        bench.main(arguments)
+        run(*arguments)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
@@ -240,6 +242,8 @@ def test_wrong_usage_is_told(arguments, said, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ([], "which engine"),
+        (["mem", "--json", "/proc/none/x"], "nothing can be written to '/proc/none/x'"),
         (["nobody"], "no installed engine registers a harness 'nobody'"),
         (["json:dumps"], "not a Harness"),
         (["mem", "--only", "wake-process"], "wake-process: no other process reaches"),
@@ -247,12 +251,12 @@ def test_wrong_usage_is_told(arguments, said, capsys):
 )
 def test_nothing_to_measure_is_told(arguments, said, capsys):
     """No empty table that looks like a result."""
-    assert bench.main(arguments) == 2
+    assert run(*arguments) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_workloads_are_listed(capsys):
     """Each with what it does, and no engine is needed."""
-    assert bench.main(["--list"]) == 0
+    assert run("--list") == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert [*WITH_RAW, "wake", "wake-process"] == names

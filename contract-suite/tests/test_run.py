@@ -415,7 +415,7 @@ def test_no_place_for_the_report(place, option, where):
     """Before anything is tried it is clear that the report can be written."""
     place.write("conftest.py", "")
     _, said = place.cli("run", "fake_engine:Engine", option, where, check=2)
-    assert f"no report can be written to {where!r}" in said
+    assert f"nothing can be written to {where!r}" in said
     assert "Traceback" not in said
 
 
@@ -523,7 +523,7 @@ def test_explain(place):
 
 
 def test_bench(place):
-    """The workloads are another command's business, with arguments of its own."""
+    """It has arguments of its own."""
     _, said = place.cli("bench", "--help", check=0)
     assert "--quick" in said
 

@@ -7,7 +7,6 @@ minute: rates of one run may be compared, rates of two may not.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 from rich import progress as bars
-from rich.console import Console
 
 from alkstore_contract import bench_report
 from alkstore_contract.bench_rounds import FULL, QUICK, WORKLOADS, sample
 from alkstore_contract.bench_work import UnmeasuredError
-from alkstore_contract.harness import load_harness
+from alkstore_contract.console import Console, UsageError, clear
+from alkstore_contract.harness import load_harness_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,35 +30,31 @@ if TYPE_CHECKING:
 
 MEASURED: Final = 0
 NOT_MEASURED: Final = 1
-USAGE: Final = 2
 
 LEAST_ROUNDS = 3
 """A median of less says nothing of the spread."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure and print the table; the exit status says whether everything was measured."""
-    options = _options(arguments)
+def run(options: argparse.Namespace) -> int:
+    """Measure and print the table; the exit status says whether everything was measured.
+
+    Raises:
+        LookupError: there is no such engine, or nothing to measure of it.
+        UnfitHarnessError: what was named is no harness.
+        UsageError: no engine was named, or no result can be written.
+
+    """
     console = Console()
     if options.list:
         for workload in WORKLOADS:
             console.print(f"{workload.name:14}{workload.what}", highlight=False)
         return MEASURED
-    try:
-        harness = _load(options.harness)
-        selected, left_out = select(harness, options.only)
-    except (LookupError, TypeError) as error:
-        print(f"alkstore-contract: {error}", file=sys.stderr)  # noqa: T201 - a command's error
-        return USAGE
+    if options.harness is None:
+        raise UsageError("which engine? Give MODULE:HARNESS or the name of an installed one")
+    harness = load_harness_here(options.harness)
+    selected, left_out = select(harness, options.only)
     if options.json:
-        try:
-            # Whatever becomes of this run, an older result must not be taken for its own.
-            options.json.unlink(missing_ok=True)
-            bench_report.write(options.json, {})
-            options.json.unlink()
-        except OSError as error:
-            print(f"alkstore-contract: no result can be written: {error}", file=sys.stderr)  # noqa: T201 - as above
-            return USAGE
+        clear(options.json)
     pace = QUICK if options.quick else FULL
     pace = evolve(pace, rounds=options.rounds or pace.rounds)
     rows, failed = measure(harness, selected, pace, console)
@@ -152,19 +147,8 @@ def _print(console: Console, harness: Harness, pace: Pace, rows: Sequence[Row]) 
     console.print(f"medians of {pace.rounds} interleaved rounds; {described}", highlight=False)
 
 
-def _load(named: str) -> Harness:
-    if ":" in named:
-        sys.path.append(str(Path.cwd()))  # last: what is installed comes first
-    return load_harness(named)
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="alkstore-contract bench",
-        description=__doc__,
-        epilog="exit status: 0 all was measured, 1 something was not, 2 wrong usage",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What can be said on the command line; `run` does it."""
     parser.add_argument(
         "harness", nargs="?", help="MODULE:HARNESS, or the name of an installed one"
     )
@@ -172,7 +156,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument(
         "--rounds",
-        type=int,
+        type=_rounds,
         metavar="N",
         help=f"rounds per workload (default {FULL.rounds}, at least {LEAST_ROUNDS})",
     )
@@ -185,9 +169,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         help="only this workload; may be given several times",
     )
     parser.add_argument("--list", action="store_true", help="list the workloads and stop")
-    options = parser.parse_args(arguments)
-    if options.harness is None and not options.list:
-        parser.error("which engine? Give MODULE:HARNESS or the name of an installed one")
-    if options.rounds is not None and options.rounds < LEAST_ROUNDS:
-        parser.error(f"at least {LEAST_ROUNDS} rounds: a median of less says nothing")
-    return options
+    parser.set_defaults(command=run)
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or int(text) < LEAST_ROUNDS:
+        raise argparse.ArgumentTypeError(
+            f"at least {LEAST_ROUNDS} rounds, not {text!r}: a median of less says nothing"
+        )
+    return int(text)

@@ -14,14 +14,13 @@ import signal
 import sys
 import threading
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from attrs import asdict
 
 from alkstore_contract import integrity
 from alkstore_contract.distributions import KIT, digest_of_imported
-from alkstore_contract.harness import UnfitHarnessError, load_harness
+from alkstore_contract.harness import UnfitHarnessError, load_harness_here
 from alkstore_contract.properties import manifest
 from alkstore_contract.running import run, told
 
@@ -101,10 +100,8 @@ def _end_with_all_we_started() -> None:
 
 
 def _load(named: str, say: Callable[..., None]) -> Harness | None:
-    if ":" in named:
-        sys.path.append(str(Path.cwd()))  # last: what is installed comes first
     try:
-        return load_harness(named)
+        return load_harness_here(named)
     except LookupError as error:
         say(unknown=told(str(error)))
     except UnfitHarnessError as error:

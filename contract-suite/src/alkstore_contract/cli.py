@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import io
 import json
 import os
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
-from alkstore_contract import show, verifying
+from alkstore_contract import bench, show, verifying
+from alkstore_contract.console import Console, UsageError, clear, complain, drop_output
+from alkstore_contract.harness import UnfitHarnessError
 from alkstore_contract.parent import UnknownHarnessError
 from alkstore_contract.progress import Progress
 from alkstore_contract.properties import manifest
@@ -41,75 +38,40 @@ _STATUS = {
 }
 _EPILOG = """\
 exit status of run: 0 conforms, 1 does not conform, 2 wrong usage, 3 incomplete;
-of verify and diff: 0 as it should be or equal, 1 not so, 2 wrong usage"""
-_BENCH = "alkstore_contract.bench"
+of verify and diff: 0 as it should be or equal, 1 not so, 2 wrong usage;
+of bench: 0 all was measured, 1 something was not, 2 wrong usage"""
+_REFUSALS = (LookupError, ReportError, UnfitHarnessError, UnknownHarnessError, UsageError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # Closed by whoever started us: only the exit status is wanted.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as we live
     try:
-        if given[:1] == ["bench"] and find_spec(_BENCH):
-            return int(import_module(_BENCH).main(given[1:]))
-        options = _parser().parse_args(given)
+        options = _parser().parse_args(arguments)
         return int(options.command(options))
-    except (LookupError, ReportError, UnknownHarnessError) as error:
-        _complain(str(error))
+    except _REFUSALS as error:
+        complain(str(error))
         return USAGE
     except KeyboardInterrupt:
-        _complain("interrupted")
+        complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        _complain(str(error))
-        _drop_output()
+        complain(str(error))
+        drop_output()
         return USAGE
-
-
-def _complain(what: str) -> None:
-    print(f"alkstore-contract: {what}", file=sys.stderr)  # noqa: T201 - a command's error
-
-
-def _drop_output() -> None:
-    # Not least what is still buffered: the interpreter would try it once more when it ends.
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
-    os.close(nothing)
-
-
-class _Console(Console):
-    """Once it cannot write it is silent: what was begun goes on, and its exit status counts."""
-
-    def __init__(self, **options: Any) -> None:
-        # An engine's error may hold what the terminal's encoding cannot carry.
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")
-        super().__init__(**options)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; an error of the output is told once."""
-        try:
-            super().print(*objects, **options)
-        except OSError as error:
-            _complain(f"what is printed is lost from here on: {error}")
-            self.on_broken_pipe()
-
-    def on_broken_pipe(self) -> None:
-        """Drop this and whatever follows."""
-        self.quiet = True
-        _drop_output()
 
 
 def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="alkstore-contract",
         description=__doc__,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=raw,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -149,8 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("new", help="a report, or a distribution")
     diff.set_defaults(command=_diff)
 
-    if find_spec(_BENCH):
-        commands.add_parser("bench", help="measure an engine; see `bench --help`", add_help=False)
+    measure = commands.add_parser(
+        "bench", help="measure an engine", description=bench.__doc__, formatter_class=raw
+    )
+    bench.add_options(measure)
     return parser
 
 
@@ -169,10 +133,10 @@ def _cpus() -> int:
 def _run(options: argparse.Namespace) -> int:
     written = [path for path in (options.report, options.markdown) if path is not None]
     for path in written:
-        _clear(path)
+        clear(path)
     if sys.flags.optimize:
-        raise LookupError("the contract is not judged under `python -O`: asserts would be gone")
-    console = _Console()
+        raise UsageError("the contract is not judged under `python -O`: asserts would be gone")
+    console = Console()
     with Progress(console, len(selected(options.select))) as progress:
         report = conduct(options.harness, options.select, options.jobs, progress.tell)
     unwritten = None
@@ -187,23 +151,8 @@ def _run(options: argparse.Namespace) -> int:
     _print_report(console, report)
     if unwritten is None:
         return _STATUS[report.verdict]
-    _complain(unwritten)
+    complain(unwritten)
     return _STATUS[report.verdict] or INCOMPLETE
-
-
-def _clear(path: Path) -> None:
-    """Make a file's place free and known to be writable.
-
-    Whatever becomes of this run, an older verdict must not be taken for its own; and nobody
-    wants to hear after an hour that there was no place for it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        path.touch()
-        path.unlink()
-    except OSError as error:
-        raise LookupError(f"no report can be written to {str(path)!r}: {error}") from error
 
 
 def _print_report(console: Console, report: Report) -> None:
@@ -216,7 +165,7 @@ def _print_report(console: Console, report: Report) -> None:
     if show.wanting(report) and not nothing_ran:
         console.print(show.wanting_table(report, manifest()))
     console.print(show.summary_table(report))
-    for reason in (*report.canonical["reasons"], *report.run["undigested"]):
+    for reason in dict.fromkeys((*report.canonical["reasons"], *report.run["undigested"])):
         console.print(f"* {reason}", markup=False, highlight=False)
     style = "bold green" if report.verdict == "conforms" else "bold red"
     console.print(show.SAYS[report.verdict], style=style)
@@ -231,7 +180,7 @@ def _list(options: argparse.Namespace) -> int:
     elif options.markdown:
         sys.stdout.write(show.properties_markdown(properties))
     else:
-        _Console().print(show.properties_table(properties))
+        Console().print(show.properties_table(properties))
     return 0
 
 
@@ -241,7 +190,7 @@ def _explain(options: argparse.Namespace) -> int:
         raise LookupError(f"there is no property {options.id!r}; `list` shows them")
     source = Path(inspect.getsourcefile(prop.function) or "")
     line = inspect.getsourcelines(prop.function)[1]
-    console = _Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"{prop.id}\n{prop.sentence}\n")
     console.print(f"decided  {prop.decided}\nsince    {prop.since}\ngroup    {prop.group}")
     console.print(f"cases    {', '.join(map(repr, prop.cases)) or 'one, without a value'}")
@@ -251,7 +200,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     report = verifying.find(options.subject)
-    console = _Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     objections = verifying.objections(report)
     for objection in objections:
         console.print(f"* {objection}")
@@ -264,7 +213,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     changes = verifying.changes(verifying.find(options.old), verifying.find(options.new))
-    console = _Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     for where, old, new in changes:
         console.print(f"{where}: {old} -> {new}")
     return 1 if changes else 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from attrs import field, fields, frozen
 from attrs.validators import in_, instance_of, optional
@@ -218,12 +220,23 @@ def load_harness(name: str) -> Harness:
                 f"{', '.join(known) or 'none'}. Another one is named MODULE:HARNESS"
             )
         found = installed[0].load()
-    harness = found() if isinstance(found, type) else found
-    _check_fitness(name, harness)
-    return cast("Harness", harness)
+    return _fit(name, found() if isinstance(found, type) else found)
 
 
-def _check_fitness(name: str, harness: object) -> None:
+def load_harness_here(name: str) -> Harness:
+    """As `load_harness`; a module may lie in the working directory, behind all that is installed.
+
+    Raises:
+        LookupError: there is none; the message says which there are.
+        UnfitHarnessError: it is not a whole harness; the message says what is missing.
+
+    """
+    if ":" in name:
+        sys.path.append(str(Path.cwd()))
+    return load_harness(name)
+
+
+def _fit(name: str, harness: object) -> Harness:
     if not isinstance(harness, Harness):
         raise UnfitHarnessError(f"{name!r} is a {type(harness).__name__}, not a Harness")
     for attribute in ("distribution", "facts"):
@@ -239,3 +252,4 @@ def _check_fitness(name: str, harness: object) -> None:
     if not isinstance(facts, Facts):
         names = ", ".join(field.name for field in fields(Facts))
         raise UnfitHarnessError(f"the `facts` of {name!r} have to be a Facts({names})")
+    return harness
