@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import Factory, define, evolve
 
 from alkstore_contract.distributions import UncertifiableError, installed, unpinned
+from alkstore_contract.pytest_plugin import PROPERTY
 from alkstore_contract.running import Outcome
 from alkstore_contract.verdict import Expected, judge
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from alkstore_contract.verdict import Verdict
 
-PROPERTY = "alkstore_property"
 RECORD = "alkstore_record"
 _PHASES = {"setup", "call", "teardown"}
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import asdict
 
-from alkstore_contract.accounting import PROPERTY, RECORD
+from alkstore_contract.accounting import RECORD
 from alkstore_contract.properties import manifest
-from alkstore_contract.pytest_plugin import WATCH
+from alkstore_contract.pytest_plugin import PROPERTY, WATCH
 from alkstore_contract.running import run
 
 if TYPE_CHECKING:

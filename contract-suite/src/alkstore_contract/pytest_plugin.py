@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from alkstore_contract.harness import Harness
     from alkstore_contract.verdict import State, Verdict
 
-# Those of `accounting`, which is not imported for them.
 PROPERTY = "alkstore_property"
+"""Under this name a test and its reports say of which property they are."""
+
 WATCH = "alkstore_contract_watch"
 SHOWN = 20
 """So many properties of a kind are named; that there are more is said."""
