@@ -67,7 +67,7 @@ def wanting_table(report: Report, manifest: Mapping[str, Property]) -> Table:
 
 def wanting(report: Report) -> list[tuple[str, str, str]]:
     """Id, state and the gist of what was tried and not seen to hold, failures first."""
-    whys = report.run.get("whys", {})
+    whys = report.run["whys"]
     found = [
         (id_, outcome["state"], gist(whys.get(id_, "")))
         for id_, outcome in report.canonical["outcomes"].items()
@@ -85,8 +85,7 @@ def report_markdown(report: Report, manifest: Mapping[str, Property]) -> str:
         for name, held, failed, missing in _counts(report)
     ]
     wrong = [
-        f"| `{id_}` | {_cell(manifest[id_].sentence if id_ in manifest else '')} | "
-        f"{state}: {_cell(why)} |"
+        f"| `{id_}` | {_cell(manifest[id_].sentence)} | {state}: {_cell(why)} |"
         for id_, state, why in wanting(report)
     ]
     lines = [
