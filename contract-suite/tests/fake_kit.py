@@ -188,6 +188,7 @@ class Place:
         return self.command(
             *("pytest", "-p", "no:cacheprovider", "-W", "ignore", "-q"),
             *("-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:timeout"),
+            *("-p", "no:schemathesis"),  # It loads Hypothesis, which the kit must not.
             *("--alkstore-harness", "fake_engine:Engine", *arguments),
             options=options,
             check=check,
