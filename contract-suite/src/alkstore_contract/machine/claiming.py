@@ -130,10 +130,10 @@ class Claiming(Enqueuing):
         if seen is None:
             raise UnmetError(f"job {job.id}: expected it to be there after the claim")
         for candidate in may:
-            if _state(seen) == _state_of(candidate):
+            if str(seen.state) == candidate.state:
                 same_job(seen, candidate, "after the claim, ")
                 return candidate
-        states = " or ".join(_state_of(candidate) for candidate in may)
+        states = " or ".join(candidate.state for candidate in may)
         raise UnmetError(
             f"after the claim, job {job.id}, state: expected {states}, got {seen.state}"
         )
@@ -435,13 +435,3 @@ def _claims(picked: list[Held]) -> str:
 def _stored(error: str | None) -> str | None:
     """An error's text as it reads back: what cannot be stored everywhere is spelled out."""
     return None if error is None else error.replace("\0", "\\x00")
-
-
-def _state(seen: Any) -> str:
-    return str(seen.state)
-
-
-def _state_of(job: Job) -> str:
-    if job.died_at is not None:
-        return "dead"
-    return "pending" if job.claim is None else "processing"

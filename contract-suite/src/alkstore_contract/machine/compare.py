@@ -47,13 +47,12 @@ def same_jobs(seen: Any, jobs: Iterable[Job], what: str = "") -> None:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    state = "pending" if job.claim is None else "processing"
     fields: dict[str, Any] = {
         "id": job.id,
         "queue": job.queue,
         "payload": job.payload,
         "headers": job.headers,
-        "state": state if job.died_at is None else "dead",
+        "state": job.state,
         "priority": job.priority,
         "run_at": job.run_at,
         "created_at": job.created_at,

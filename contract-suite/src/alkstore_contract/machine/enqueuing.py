@@ -180,7 +180,7 @@ class Enqueuing(Machine):
             if state == "dead":
                 jobs = self.model.queues.dead_jobs(queue)
             elif state is not None:
-                jobs = [job for job in jobs if (job.claim is None) == (state == "pending")]
+                jobs = [job for job in jobs if job.state == state]
             jobs = [job for job in jobs if job.id > after_id][: max(limit, 0)]
             same_jobs(value_of(answer), jobs)
             return f"{[job.id for job in jobs]}"

@@ -91,6 +91,13 @@ class Job:
             stamps=stamps,
         )
 
+    @property
+    def state(self) -> str:
+        """`pending`, `processing` until somebody takes a lapsed job over, or `dead`."""
+        if self.died_at is not None:
+            return "dead"
+        return "pending" if self.claim is None else "processing"
+
     def expired(self, now: int) -> bool:
         """Past its expiry: never handed out, and left where it is until a sweep."""
         return self.expires_at is not None and self.expires_at <= now

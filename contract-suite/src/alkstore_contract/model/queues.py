@@ -112,7 +112,8 @@ class Queues:
 
     def ack(self, now: int, fence: Fence) -> bool:
         """Done: the job is deleted."""
-        return self._holds(now, fence) and self.live.pop(fence[0]) is not None
+        job = self._held(now, fence)
+        return job is not None and self.live.pop(job.id) is job
 
     def ack_ids(self, now: int, queue: str, ids: Iterable[int], worker: str) -> int:
         """Fenced by worker, queue and deadline only; repeats and strangers do not count."""
@@ -215,6 +216,3 @@ class Queues:
         """The job, while it is under this very claim and the claim is live."""
         job = self.live.get(fence[0])
         return job if job is not None and job.attempts == fence[1] and job.held(now) else None
-
-    def _holds(self, now: int, fence: Fence) -> bool:
-        return self._held(now, fence) is not None
