@@ -7,7 +7,7 @@ import pytest
 from dict_engine import until
 
 from alkstore_core import DatabaseError, JobState
-from alkstore_core.worker import workers as workers_module
+from alkstore_core.worker import runner as runner_module
 
 
 def job(engine, number=1):
@@ -195,7 +195,7 @@ async def test_a_handler_that_will_not_end_is_left_behind(engine, store, work, c
     running.stop.stop()
     await asleep(clock, 1_010)
     await clock.advance(10)
-    await asleep(clock, 1_010 + int(workers_module.CLEANUP_S))
+    await asleep(clock, 1_010 + int(runner_module.CLEANUP_S))
     await clock.advance(5)
     await running.task
     state = job(engine)

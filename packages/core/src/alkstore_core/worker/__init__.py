@@ -1,15 +1,18 @@
 """Workers, consumers and what runs them: the loops around a store, written once."""
 
+from alkstore_core.worker.consumers import Consumer
 from alkstore_core.worker.handlers import CallNext, Handler, Middleware
 from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
-from alkstore_core.worker.workers import Worker
+from alkstore_core.worker.workers import OutboxWorker, Worker
 
 __all__ = [
     "CallNext",
     "ClaimLost",
+    "Consumer",
     "Fail",
     "Handler",
     "Middleware",
+    "OutboxWorker",
     "PoisonedEvent",
     "Retry",
     "Worker",

@@ -36,6 +36,7 @@ class Pulse:
     ) -> None:
         self._store = store
         self._queue = queue
+        self.label = f"queue {queue.name!r}"
         self._cut = cut
         self._runs: set[Run] = set()
         self._alarm = Alarm(store)
@@ -104,7 +105,7 @@ class Pulse:
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, the heart goes on.
                 told = None if isinstance(error, DatabaseError) else error
-                _log.warning("queue %r: no heartbeat: %s", self._queue.name, error, exc_info=told)
+                _log.warning("%s: no heartbeat: %s", self.label, error, exc_info=told)
                 await asyncio.sleep(TRY_AGAIN_S)
                 return
             for run in runs:

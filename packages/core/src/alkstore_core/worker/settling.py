@@ -38,6 +38,7 @@ class Settling:
     ) -> None:
         """Prepare: `settled` hears of answered runs, `ready` when it is time to tell again."""
         self._queue = queue
+        self.label = f"queue {queue.name!r}"
         self._worker_id = worker_id
         self._settled = settled
         self._ready = ready
@@ -106,13 +107,13 @@ class Settling:
         else:
             self.retry(run, error)
             _log.warning(
-                "queue %r: job %d failed (attempt %d of %d)",
-                *(self._queue.name, job.id, job.attempts, job.max_attempts),
+                "%s: job %d failed (attempt %d of %d)",
+                *(self.label, job.id, job.attempts, job.max_attempts),
                 exc_info=error,
             )
             return
         attempt = f"attempt {job.attempts} of {job.max_attempts}"
-        _log.warning("queue %r: job %d failed (%s): %s", self._queue.name, job.id, attempt, text)
+        _log.warning("%s: job %d failed (%s): %s", self.label, job.id, attempt, text)
 
     async def tell(self) -> None:
         """Tell the queue every outcome so far; what it does not take waits for the next call.
@@ -144,8 +145,8 @@ class Settling:
         self._resting = True
         asyncio.get_running_loop().call_later(self._backoff.take(), self._try_again)
         _log.warning(
-            "queue %r: %d outcomes could not be told, trying again: %s",
-            *(self._queue.name, self.waiting, error),
+            "%s: %d outcomes could not be told, trying again: %s",
+            *(self.label, self.waiting, error),
             exc_info=None if isinstance(error, DatabaseError) else error,
         )
 
@@ -161,7 +162,7 @@ class Settling:
             raise
         self._settled(runs)
         if acked < len(runs):
-            _late(self._queue.name, len(runs) - acked)
+            _late(self.label, len(runs) - acked)
 
     async def _release(self, runs: list[Run]) -> None:
         try:
@@ -179,11 +180,11 @@ class Settling:
             raise
         self._settled([run])
         if not took:
-            _late(self._queue.name, 1)
+            _late(self.label, 1)
 
 
-def _late(queue: str, count: int) -> None:
+def _late(label: str, count: int) -> None:
     _log.warning(
-        "queue %r: %d outcomes came too late: the claims had lapsed or the jobs were cancelled",
-        *(queue, count),
+        "%s: %d outcomes came too late: the claims had lapsed or the jobs were cancelled",
+        *(label, count),
     )

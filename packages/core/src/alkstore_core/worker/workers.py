@@ -6,40 +6,33 @@ import asyncio
 import logging
 import math
 import operator
-import os
-import platform
-import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from alkstore_core.completion import to_the_end
 from alkstore_core.errors import Closed, DatabaseError
 from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
-from alkstore_core.stop import StopToken
 from alkstore_core.values import Job
-from alkstore_core.worker.alarm import Alarm, Backoff
+from alkstore_core.worker.alarm import Backoff
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.outcomes import ClaimLost
 from alkstore_core.worker.pulse import Pulse
+from alkstore_core.worker.runner import Runner, own_id, wakes_ended
 from alkstore_core.worker.runs import Cause, Run
 from alkstore_core.worker.settling import Settling
 from alkstore_core.worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
-    from typing import Any
+    from collections.abc import Iterable
 
+    from alkstore_core.outboxes import Outbox
     from alkstore_core.queues import JobSource
     from alkstore_core.store import Store
     from alkstore_core.worker.handlers import Handler, Middleware
 
 _log = logging.getLogger(__name__)
 
-CLEANUP_S: Final = 5.0
-"""How long cancelled handlers, and a database that does not answer, may hold up the end."""
 
-
-class Worker:
+class Worker(Runner):
     """Claims jobs of a queue and runs `handler` for each, `concurrency` of them at once.
 
     The handler is an `async def`, or a plain function, which runs in a thread. By annotation it
@@ -57,6 +50,11 @@ class Worker:
     Heartbeats keep the claims of whatever runs. A handler whose claim is lost is cancelled (see
     `ClaimLost`) before anybody else can have the job. Jobs are handed out at least once, so
     handlers are idempotent.
+
+    Once stopped it claims nothing any more, and what runs has `grace` seconds to end. Then async
+    handlers are cancelled and their jobs given back at once, with their attempt restored. A
+    plain function that still runs is left to itself, and its job comes back when its claim has
+    lapsed; so does that of an async handler that does not end within 5 s of being cancelled.
 
     Raises:
         TypeError: the handler's signature cannot be served.
@@ -81,9 +79,7 @@ class Worker:
             raise ValueError(f"concurrency must be at least 1, not {concurrency}")
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
-        if not grace >= 0:
-            raise ValueError(f"grace must be at least 0 seconds, not {grace}")
-        self._store = store
+        super().__init__(store, grace)
         self._queue = store.queue(queue) if isinstance(queue, str) else queue
         self._worker_id = check_label("worker id", own_id() if worker_id is None else worker_id)
         callee = Callee(
@@ -103,16 +99,11 @@ class Worker:
         self._timeout = timeout
         self._grace = grace
         self._running = 0
-        self._started = False
         self._maybe = False
-        self._stopping = False
-        self._leaving = False
-        self._broken: BaseException | None = None
         self._threads_left: set[Run] = set()
-        self._helpers: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
-        self._alarm = Alarm(store)
-        self._abort = Alarm(store)
+        self._name = self._queue.name
+        self._label = f"queue {self._name!r}"
         self._pulse = Pulse(store, self._queue, self._cut)
         self._settling = Settling(
             self._queue, self._worker_id, self._pulse.remove, self._alarm.ring
@@ -121,8 +112,8 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """The queue's name."""
-        return self._queue.name
+        """The queue's name, or the outbox's."""
+        return self._name
 
     @property
     def worker_id(self) -> str:
@@ -134,45 +125,11 @@ class Worker:
         """How many handlers are under way."""
         return self._running
 
-    async def run(self, stop: StopToken | None = None, *, abort: StopToken | None = None) -> None:
-        """Work until `stop`, and then end in order. A worker runs once.
-
-        After `stop` nothing is claimed any more, and what runs has `grace` seconds to end, or
-        until `abort`. Then async handlers are cancelled and their jobs given back at once, with
-        their attempt restored. A plain function that still runs is left to itself, and its job
-        comes back when its claim has lapsed; so does that of an async handler that does not end
-        within 5 s of being cancelled. Cancelling `run` is `stop` without any grace.
-
-        While the database does not answer the worker waits and tries again.
-
-        Raises:
-            Closed: the store is not open, was closed, or its wakes have ended.
-            RuntimeError: this worker has run already.
-
-        """
-        if self._started:
-            raise RuntimeError("a worker runs once: make another one")
-        self._started = True
-        self._store.check()
-        serving = asyncio.get_running_loop().create_task(
-            self._serve(stop or StopToken(), abort or StopToken())
-        )
-        try:
-            await asyncio.shield(serving)
-        except asyncio.CancelledError:
-            if not serving.done():
-                self._stop()
-                self._abort.ring()
-            await to_the_end(serving)
-            raise
-
     # -- the loop -------------------------------------------------------------------------
 
-    async def _serve(self, stop: StopToken, abort: StopToken) -> None:
+    async def _work(self) -> None:
         self._listening = self._help(self._listen())
         self._help(self._pulse.run())
-        self._help(self._stop_on(stop))
-        self._help(self._abort_on(abort))
         try:
             while not self._is_over():
                 if self._settling.due or self._wants_jobs():
@@ -180,13 +137,7 @@ class Worker:
                 else:
                     await self._alarm.wait()
         finally:
-            helpers = tuple(self._helpers)
-            for helper in helpers:
-                helper.cancel()
             self._leave_behind()
-            await asyncio.wait(helpers)
-        if self._broken is not None:
-            raise self._broken
 
     def _is_over(self) -> bool:
         idle = self._running == len(self._threads_left) and not self._settling.waiting
@@ -222,7 +173,7 @@ class Worker:
         try:
             handles = await self._queue.claim_batch(self._worker_id, count)
         except DatabaseError as error:
-            _log.warning("queue %r: no claim, trying again: %s", self.name, error)
+            _log.warning("%s: no claim, trying again: %s", self._label, error)
             asyncio.get_running_loop().call_later(self._claim_backoff.take(), self._look)
             return
         self._claim_backoff.reset()
@@ -282,8 +233,8 @@ class Worker:
             run.cause = cause
         reason: object = why
         if cause is Cause.LOST:
-            reason = ClaimLost(f"the claim of job {job.id} of queue {self.name!r}: {why}")
-            _log.warning("queue %r: job %d is cancelled: %s", self.name, job.id, why)
+            reason = ClaimLost(f"the claim of job {job.id} of {self._label}: {why}")
+            _log.warning("%s: job %d is cancelled: %s", self._label, job.id, why)
         run.task.cancel(reason)
         if not run.begun:
             self._ended(run, asyncio.CancelledError(reason))
@@ -296,8 +247,8 @@ class Worker:
         elif run.cause is None or cause is Cause.LOST:
             run.cause = cause
         _log.warning(
-            "queue %r: job %d still runs in its thread (%s); its claim will lapse",
-            *(self.name, run.handle.job.id, why),
+            "%s: job %d still runs in its thread (%s); its claim will lapse",
+            *(self._label, run.handle.job.id, why),
         )
 
     def _cut_all(self) -> None:
@@ -313,29 +264,20 @@ class Worker:
         left = sum(not run.handle.settled for run in self._pulse.runs)
         if left:
             _log.warning(
-                "queue %r: %d jobs could not be settled; they return when their claims lapse",
-                *(self.name, left),
+                "%s: %d jobs could not be settled; they return when their claims lapse",
+                *(self._label, left),
             )
 
-    # -- helpers --------------------------------------------------------------------------
+    # -- beginning and ending -------------------------------------------------------------
 
-    def _help(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._helpers.add(task)
-        task.add_done_callback(self._helped)
-        return task
-
-    def _helped(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._break(error)
+    def _halt(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
 
     def _break(self, error: BaseException) -> None:
-        """End without grace, and raise this."""
-        self._broken = self._broken or error
         if isinstance(error, Closed):
             self._settling.drop()
-        self._stop()
-        self._abort.ring()
+        super()._break(error)
 
     async def _listen(self) -> None:
         backoff = Backoff()
@@ -347,43 +289,45 @@ class Worker:
                     while await wakes.recv() is not None:
                         self._look()
             except DatabaseError as error:
-                _log.warning("queue %r: no wakes, trying again: %s", self.name, error)
+                _log.warning("%s: no wakes, trying again: %s", self._label, error)
                 await asyncio.sleep(backoff.take())
             else:
-                raise Closed(
-                    f"the wakes of queue {self.name!r} have ended: the store was closed, or its "
-                    "database was replaced"
-                )
+                raise wakes_ended(self._label)
 
     def _look(self) -> None:
         self._maybe = True
         self._alarm.ring()
 
-    async def _stop_on(self, stop: StopToken) -> None:
-        await stop.wait()
-        self._stop()
 
-    async def _abort_on(self, abort: StopToken) -> None:
-        await abort.wait()
-        self._stop()
-        self._abort.ring()
+class OutboxWorker(Worker):
+    """Delivers the messages of an outbox, as a `Worker` does the jobs of a queue.
 
-    def _stop(self) -> None:
-        if not self._stopping:
-            self._stopping = True
-            if self._listening is not None:
-                self._listening.cancel()
-            self._help(self._end())
-            self._alarm.ring()
+    A delivery is called at least once for each message: hand the job's id to the receiver as
+    its idempotency key.
+    """
 
-    async def _end(self) -> None:
-        await self._abort.wait(self._store.mark() + self._grace)
-        self._cut_all()
-        await self._store.sleep_until(self._store.mark() + CLEANUP_S)
-        self._leaving = True
-        self._alarm.ring()
-
-
-def own_id() -> str:
-    """Who this is: host, process, and a few random digits."""
-    return f"{platform.node()[:64]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    def __init__(
+        self,
+        store: Store,
+        outbox: str | Outbox,
+        handler: Handler,
+        *,
+        concurrency: int = 10,
+        timeout: float | None = None,
+        grace: float = 30.0,
+        worker_id: str | None = None,
+        middlewares: Iterable[Middleware[JobHandle]] = (),
+    ) -> None:
+        source = store.outbox(outbox) if isinstance(outbox, str) else outbox
+        super().__init__(
+            store,
+            source.backing,
+            handler,
+            concurrency=concurrency,
+            timeout=timeout,
+            grace=grace,
+            worker_id=worker_id,
+            middlewares=middlewares,
+        )
+        self._name = source.name
+        self._label = self._settling.label = self._pulse.label = f"outbox {source.name!r}"

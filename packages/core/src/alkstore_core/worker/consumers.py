@@ -1,0 +1,344 @@
+"""Consumers: they follow a stream and run a handler for each event, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from alkstore_core.errors import AlkstoreError, Closed, CodecError, DatabaseError
+from alkstore_core.names import check_label
+from alkstore_core.stop import StopToken
+from alkstore_core.transactions import TxHandle
+from alkstore_core.values import StreamEvent
+from alkstore_core.worker.alarm import Alarm, Backoff
+from alkstore_core.worker.handlers import Callee, wrapped
+from alkstore_core.worker.leases import Lease, lease_name
+from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
+from alkstore_core.worker.runner import Runner, wakes_ended
+from alkstore_core.worker.threads import Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+
+    from alkstore_core.store import Store
+    from alkstore_core.streams import EventReceiver, StreamHandle
+    from alkstore_core.worker.handlers import Handler, Middleware
+
+_log = logging.getLogger(__name__)
+
+SAVE_EVERY: Final = 100
+SAVE_AFTER_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60
+
+
+class Consumer(Runner):
+    """Follows a stream under a consumer's name and runs `handler` for each event, in order.
+
+    Of all that run under one name, in whatever process, one is live, by a lock of `lease`
+    seconds; the others stand by. The handler is an `async def`, or a plain function, which runs
+    in a thread. By annotation it asks for its payload as any type, for the `StreamEvent`, or for
+    a `TxHandle`, which decides when the offset is saved:
+
+    * without it: after the handler, each 100 events or each second, and at the end. What was
+      handled and not saved when the process dies comes again: at least once.
+    * with it, as an `async def`: the handler writes in the open transaction it is given, which
+      commits with the offset when it returns. What is written there is written exactly once.
+
+    A handler that raises is called again with the same event, after 1, 2, 4, … 60 s, or as its
+    `Retry` says; no later event is handled before. After `max_attempts` tries, or at once when
+    it raises `Fail` or `CodecError`, `on_poison` decides: `"stop"` ends the consumer with
+    `PoisonedEvent`, `"skip"` logs an error and goes on behind the event. Without `max_attempts`
+    it tries for ever. Trouble with the store's own database does not count as a try.
+
+    Once stopped it lets the handler end for `grace` seconds, then cancels it. Its event comes
+    again. A plain function cannot be cancelled and is left to itself.
+
+    Raises:
+        TypeError: the handler's signature cannot be served.
+        ValueError: `max_attempts` is below 1, `lease` below 3, `grace` below 0, or `on_poison`
+            is neither word.
+        InvalidName: the stream's or the consumer's name is not legal; `ReservedName` likewise.
+
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        stream: str | StreamHandle,
+        name: str,
+        handler: Handler,
+        *,
+        max_attempts: int | None = None,
+        on_poison: Literal["stop", "skip"] = "stop",
+        lease: int = 30,
+        grace: float = 30.0,
+        middlewares: Iterable[Middleware[StreamEvent]] = (),
+    ) -> None:
+        super().__init__(store, grace)
+        if max_attempts is not None and max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
+        if lease < 3:  # noqa: PLR2004 - below there is no third to renew at.
+            raise ValueError(f"lease must be at least 3 seconds, not {lease}")
+        if on_poison not in {"stop", "skip"}:
+            raise ValueError(f"on_poison must be 'stop' or 'skip', not {on_poison!r}")
+        self._stream = store.stream(stream) if isinstance(stream, str) else stream
+        self._name = check_label("consumer", name)
+        self._label = f"consumer {name!r} of stream {self._stream.name!r}"
+        self._threads = Threads(f"alkstore-{self._stream.name}-{name}")
+        self._tx: TxHandle | None = None
+        callee = Callee(
+            handler,
+            {StreamEvent: lambda event: event, TxHandle: lambda _: self._tx},
+            lambda event: event,
+        )
+        self._in_tx = TxHandle in callee.asked
+        if self._in_tx and not callee.is_async:
+            raise TypeError(
+                f"handler {callee.name} runs in a thread, where a TxHandle cannot be used: make "
+                "it an `async def`"
+            )
+        self._call: Callable[[StreamEvent], Awaitable[object]] = wrapped(
+            callee.call(self._threads), middlewares
+        )
+        self._max_attempts = max_attempts
+        self._skips = on_poison == "skip"
+        self._lease = Lease(store, lease_name("consumer", self._stream.name, name), lease)
+        self._ended = StopToken()
+        self._following: asyncio.Task[None] | None = None
+        self._cut = False
+        self._handled = 0
+        self._saved = 0
+        self._unsaved = 0
+        self._dirty = Alarm(store)
+
+    @property
+    def name(self) -> str:
+        """The consumer's name."""
+        return self._name
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._stream.name
+
+    @property
+    def live(self) -> bool:
+        """Whether it is the one that handles events, of all under its name."""
+        return self._following is not None
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock that the live one holds."""
+        return self._lease.name
+
+    # -- standing by and leading ----------------------------------------------------------
+
+    async def _work(self) -> None:
+        self._help(self._listen())
+        backoff = Backoff()
+        try:
+            while not self._stopping:
+                try:
+                    if await self._lease.take():
+                        await self._lead()
+                    else:
+                        # A holder that ends says so; one that dies leaves its lease to lapse.
+                        pause = self._lease.seconds / 3
+                        await self._alarm.wait(self._store.mark() + pause)
+                    backoff.reset()
+                except DatabaseError as error:
+                    _log.warning("%s: trying again: %s", self._label, error)
+                    await self._alarm.pause(backoff.take())
+        except (Closed, PoisonedEvent) as error:
+            self._break(error)
+        finally:
+            self._threads.close()
+            await self._lease.give_up()
+
+    async def _lead(self) -> None:
+        """Follow the stream as long as the lease is ours."""
+        tasks = asyncio.get_running_loop()
+        self._cut = False
+        self._ended = StopToken()
+        following = self._following = tasks.create_task(self._follow(self._ended))
+        keeping = tasks.create_task(self._lease.keep())
+        saving = tasks.create_task(self._save_in_time())
+        if self._stopping:
+            self._ended.stop()
+        for task in (following, keeping):
+            task.add_done_callback(lambda _: self._alarm.ring())
+        try:
+            while not following.done() and not self._leaving:
+                if keeping.done() and not self._cut:
+                    self._lose(following, keeping)
+                await self._alarm.wait()
+        finally:
+            keeping.cancel()
+            saving.cancel()
+            self._following = None
+            if not following.done():
+                _log.warning("%s: its handler does not end; it is left behind", self._label)
+        await self._save()
+        await self._lease.give_up()
+        if following.done() and not following.cancelled():
+            following.result()
+
+    def _lose(self, following: asyncio.Task[None], keeping: asyncio.Task[str]) -> None:
+        error = keeping.exception()
+        why = keeping.result() if error is None else f"{type(error).__name__}: {error}"
+        _log.warning("%s: its lock is lost (%s); it stands by", self._label, why)
+        self._cut = True
+        following.cancel(ClaimLost(f"the lock of {self._label}: {why}"))
+
+    def _halt(self) -> None:
+        self._ended.stop()
+
+    def _cut_all(self) -> None:
+        if self._following is not None and not self._following.done():
+            self._cut = True
+            self._following.cancel("the grace period is over")
+
+    async def _listen(self) -> None:
+        """Hear of holders that end."""
+        backoff = Backoff()
+        while True:
+            try:
+                async with self._store.listen(self._lease.name) as wakes:
+                    backoff.reset()
+                    while await wakes.recv() is not None:
+                        self._alarm.ring()
+            except DatabaseError as error:
+                _log.warning("%s: no wakes, trying again: %s", self._label, error)
+                await asyncio.sleep(backoff.take())
+            else:
+                raise wakes_ended(self._label)
+
+    # -- events ---------------------------------------------------------------------------
+
+    async def _follow(self, ended: StopToken) -> None:
+        self._handled = self._saved = await self._stream.get_offset(self._name)
+        self._unsaved = 0
+        async with self._stream.subscribe(self._name, ended) as events:
+            while not self._stopping and (event := await self._next(events)) is not None:
+                await self._handle(event)
+            if not self._stopping:
+                raise wakes_ended(self._label)
+
+    async def _next(self, events: EventReceiver) -> StreamEvent | None:
+        backoff = Backoff()
+        while True:
+            try:
+                return await events.recv()
+            except DatabaseError as error:
+                _log.warning("%s: cannot read, trying again: %s", self._label, error)
+                await asyncio.sleep(backoff.take())
+
+    async def _handle(self, event: StreamEvent) -> None:
+        """Until the event is behind us, or a stop was asked for."""
+        attempts = 0
+        outage = Backoff()
+        while True:
+            try:
+                await (self._call_in_tx(event) if self._in_tx else self._call(event))
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except DatabaseError as error:
+                _log.warning("%s: offset %d: %s", self._label, event.offset, error)
+                await self._until_stopped_or(asyncio.sleep(outage.take()))
+            except BaseException as error:
+                if self._cut and isinstance(error, asyncio.CancelledError):
+                    raise
+                # A handler may meet other stores; that ours was closed is no event's fault.
+                self._store.check()
+                attempts += 1
+                if self._is_poison(error, attempts):
+                    self._poisoned(event, error)
+                    return
+                await self._wait_before_next(event, error, attempts)
+            else:
+                await self._passed(event)
+                return
+            if self._stopping:
+                return
+
+    async def _call_in_tx(self, event: StreamEvent) -> None:
+        stream, name = self._stream.name, self._name
+        async with self._store.transaction() as tx:
+            # Takes the row, so that whoever else does the same at this moment waits for us.
+            await tx.save_offset_tx(stream, name, 0)
+            if await tx.get_offset_tx(stream, name) >= event.offset:
+                return
+            # Before the handler: should it commit by itself, then with the offset.
+            await tx.save_offset_tx(stream, name, event.offset)
+            self._tx = tx
+            try:
+                await self._call(event)
+            finally:
+                self._tx = None
+
+    def _is_poison(self, error: BaseException, attempts: int) -> bool:
+        if isinstance(error, (Fail, CodecError)):
+            return True
+        return self._max_attempts is not None and attempts >= self._max_attempts
+
+    def _poisoned(self, event: StreamEvent, error: BaseException) -> None:
+        if not self._skips:
+            raise PoisonedEvent(self._stream.name, self._name, event.offset) from error
+        _log.error("%s: skips offset %d", self._label, event.offset, exc_info=error)
+        self._handled = event.offset
+        self._dirty.ring()
+
+    async def _wait_before_next(
+        self, event: StreamEvent, error: BaseException, attempts: int
+    ) -> None:
+        pause = min(2 ** min(attempts - 1, 6), LONGEST_PAUSE_S)
+        if isinstance(error, Retry) and error.delay is not None:
+            pause = max(error.delay, 0)
+        _log.warning(
+            "%s: offset %d failed (attempt %d), again in %d s",
+            *(self._label, event.offset, attempts, pause),
+            exc_info=error,
+        )
+        await self._until_stopped_or(self._store.sleep_until(self._store.mark() + pause))
+
+    async def _until_stopped_or(self, what: Coroutine[Any, Any, None]) -> None:
+        waiting = asyncio.ensure_future(what)
+        stopping = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            stopping.cancel()
+
+    # -- offsets --------------------------------------------------------------------------
+
+    async def _passed(self, event: StreamEvent) -> None:
+        if self._in_tx:
+            self._handled = self._saved = event.offset
+            return
+        self._handled = event.offset
+        self._unsaved += 1
+        if self._unsaved == 1:
+            self._dirty.ring()
+        elif self._unsaved >= SAVE_EVERY:
+            await self._save()
+
+    async def _save_in_time(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await self._store.sleep_until(self._store.mark() + SAVE_AFTER_S)
+            await self._save()
+
+    async def _save(self) -> None:
+        """Save how far we came; what fails is told, and done with the next events."""
+        handled, self._unsaved = self._handled, 0
+        if handled <= self._saved:
+            return
+        try:
+            await self._stream.save_offset(self._name, handled)
+        except AlkstoreError as error:
+            _log.warning("%s: cannot save offset %d: %s", self._label, handled, error)
+            self._dirty.ring()
+        else:
+            self._saved = max(self._saved, handled)

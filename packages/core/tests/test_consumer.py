@@ -1,0 +1,598 @@
+"""Consumers: order, offsets, poison, and who is live."""
+
+import asyncio
+import threading
+
+import attrs
+import pytest
+from dict_engine import DictEngine, until
+
+from alkstore_core import Closed, DatabaseError, InvalidName, Store, StreamEvent, TxHandle
+from alkstore_core.worker import Consumer, Fail, PoisonedEvent, Retry
+
+
+@attrs.frozen
+class Order:
+    """A payload."""
+
+    number: int
+
+
+def offset(engine, stream="s", consumer="c"):
+    """The saved offset."""
+    return engine.data.offsets.get((stream, consumer), 0)
+
+
+async def asleep(clock, due):
+    """Wait until somebody sleeps until a time."""
+    await until(lambda: due in {sleeper.due for sleeper in clock._sleepers})
+
+
+async def wait_for(happened):
+    """As `until`, for what waits for real time or a thread."""
+    async with asyncio.timeout(30):
+        while not happened():  # noqa: ASYNC110 - it has no event of this loop.
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def consume(store, runs):
+    """Start consumer `c` of stream `s`; it ends with the test."""
+    return lambda handler, **options: runs(Consumer(store, "s", "c", handler, **options))
+
+
+class Seen:
+    """A handler that remembers."""
+
+    def __init__(self):
+        self.payloads = []
+
+    async def __call__(self, payload):
+        self.payloads.append(payload)
+
+
+@pytest.fixture
+def seen():
+    """A handler that remembers what it was given."""
+    return Seen()
+
+
+async def test_events_are_handled_in_order_and_saved_at_the_end(engine, store, consume, seen):
+    """Those that were there and those that come; a stop saves how far it came."""
+    await store.stream("s").publish_many([1, 2])
+
+    running = consume(seen)
+    await until(lambda: seen.payloads == [1, 2])
+    await store.stream("s").publish(3)
+    await until(lambda: seen.payloads == [1, 2, 3])
+    before = offset(engine)
+    await running.end()
+
+    assert 0 == before
+    assert 3 == offset(engine)
+
+
+async def test_offsets_are_saved_a_second_after(engine, store, consume, seen, clock):
+    """An idle consumer does not keep what it has handled to itself."""
+    await store.stream("s").publish_many([1, 2])
+
+    consume(seen)
+    await until(lambda: seen.payloads == [1, 2])
+    await asleep(clock, 1_001)
+    before = offset(engine)
+    await clock.advance(1)
+    await until(lambda: offset(engine) == 2)
+
+    assert 0 == before
+
+
+async def test_offsets_are_saved_each_hundred_events(engine, store, consume, seen):
+    """A busy consumer repeats a hundred events at most."""
+    await store.stream("s").publish_many(range(250))
+
+    consume(seen)
+    await until(lambda: len(seen.payloads) == 250)
+
+    assert 200 == offset(engine)
+    assert 2 == engine.calls.count("save_offset")
+
+
+async def test_a_save_that_fails_is_done_again(engine, store, consume, seen, clock, caplog):
+    """It is told, and the next one a second later lands."""
+    await store.stream("s").publish(1)
+    engine.faults["save_offset"].append(DatabaseError("away"))
+
+    consume(seen)
+    await asleep(clock, 1_001)
+    await clock.advance(1)
+    await until(lambda: "cannot save offset 1: away" in caplog.text)
+    await asleep(clock, 1_002)
+    await clock.advance(1)
+    await until(lambda: offset(engine) == 1)
+
+
+async def test_a_consumer_goes_on_behind_its_offset(engine, store, consume, seen):
+    """What was saved does not come again."""
+    await store.stream("s").publish_many([1, 2, 3])
+    await store.stream("s").save_offset("c", 2)
+
+    consume(seen)
+    await until(lambda: seen.payloads)
+
+    assert [3] == seen.payloads
+
+
+async def test_a_handler_gets_what_its_annotations_say(store, consume):
+    """The payload by type, and the event."""
+    await store.stream("s").publish_with_key("k", Order(7))
+    seen = []
+
+    async def handler(event: StreamEvent, order: Order):
+        seen.append((event.key, order))
+
+    consume(handler)
+    await until(lambda: seen)
+
+    assert [("k", Order(7))] == seen
+
+
+async def test_a_plain_function_runs_in_a_thread(engine, store, consume):
+    """One event at a time, and saved like others."""
+    await store.stream("s").publish_many([1, 2])
+    seen = []
+
+    def handler(payload):
+        seen.append((payload, threading.current_thread() is threading.main_thread()))
+
+    running = consume(handler)
+    await wait_for(lambda: len(seen) == 2)
+    await running.end()
+
+    assert [(1, False), (2, False)] == seen
+    assert 2 == offset(engine)
+
+
+async def test_middlewares_wrap_the_handler(store, consume, seen):
+    """They see the event."""
+    await store.stream("s").publish("x")
+    around = []
+
+    async def middleware(event, call_next):
+        around.append(event.offset)
+        await call_next()
+
+    consume(seen, middlewares=[middleware])
+    await until(lambda: seen.payloads)
+
+    assert [1] == around
+
+
+class Failing:
+    """A handler that fails at one payload a number of times."""
+
+    def __init__(self, error, payload=2, times=10**6):
+        self.error, self.payload, self.times = error, payload, times
+        self.payloads = []
+
+    async def __call__(self, payload):
+        self.payloads.append(payload)
+        if payload == self.payload and self.times:
+            self.times -= 1
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "pauses"),
+    [
+        (ValueError("bad"), [1, 2, 4, 8, 16, 32, 60, 60]),
+        (Retry("later", 7), [7, 7]),
+        (asyncio.CancelledError(), [1, 2]),
+    ],
+    ids=["error", "Retry", "cancelled"],
+)
+async def test_a_failing_event_blocks_with_backoff(
+    engine, store, consume, clock, caplog, error, pauses
+):
+    """It is tried again and again; nothing behind it is handled, nothing is skipped."""
+    await store.stream("s").publish_many([1, 2, 3])
+    handler = Failing(error, times=len(pauses))
+
+    running = consume(handler, lease=1_000)
+    for number, pause in enumerate(pauses, 1):
+        await until(lambda n=number: handler.payloads == [1] + [2] * n)
+        await asleep(clock, clock.now() + pause)
+        await clock.advance(pause - 1)
+        assert number == handler.payloads.count(2)
+        await clock.advance(1)
+    await until(lambda: handler.payloads[-1] == 3)
+    await running.end()
+
+    assert 3 == offset(engine)
+    assert f"offset 2 failed (attempt 1), again in {pauses[0]} s" in caplog.text
+
+
+@pytest.mark.parametrize("error", [Fail("no"), ValueError("bad")], ids=["Fail", "attempts"])
+async def test_poison_stops(engine, store, consume, clock, error):
+    """After its tries, or at once on `Fail`, the consumer ends with the event in its error."""
+    await store.stream("s").publish_many([1, 2, 3])
+    handler = Failing(error)
+
+    running = consume(handler, max_attempts=2)
+    if isinstance(error, ValueError):
+        await until(lambda: handler.payloads == [1, 2])
+        await asleep(clock, 1_001)
+        await clock.advance(1)
+    with pytest.raises(PoisonedEvent, match=r"'c' of stream 's' stopped at offset 2") as caught:
+        await running.task
+
+    assert error is caught.value.__cause__
+    assert 2 == caught.value.offset
+    assert 1 == offset(engine)
+    assert {} == engine.data.leases
+
+
+async def test_poison_is_skipped(engine, store, consume, caplog):
+    """A payload that does not fit is logged as an error and left behind; later ones follow."""
+    await store.stream("s").publish_many([{"number": 1}, "odd", {"number": 3}])
+    seen = []
+
+    async def handler(order: Order):
+        seen.append(order.number)
+
+    running = consume(handler, on_poison="skip")
+    await until(lambda: seen == [1, 3])
+    await running.end()
+
+    assert "skips offset 2" in caplog.text
+    assert 3 == offset(engine)
+
+
+async def test_a_skipped_event_at_the_end_is_saved(engine, store, consume, clock, caplog):
+    """It does not come again after a restart."""
+    await store.stream("s").publish("odd")
+
+    async def handler(order: Order, tx: TxHandle):
+        raise AssertionError
+
+    consume(handler, on_poison="skip")
+    await until(lambda: "skips offset 1" in caplog.text)
+    await asleep(clock, 1_001)
+    await clock.advance(1)
+    await until(lambda: offset(engine) == 1)
+
+
+# -- exactly once ---------------------------------------------------------------------------
+
+
+async def test_effect_and_offset_commit_together(engine, store, consume):
+    """A handler that asks for the transaction writes in the one that saves the offset."""
+    await store.stream("s").publish_many([1, 2])
+    offsets = []
+
+    async def handler(payload, tx: TxHandle):
+        offsets.append(offset(engine))
+        await tx.enqueue_tx("done", payload)
+
+    running = consume(handler)
+    await until(lambda: offset(engine) == 2)
+    await running.end()
+
+    assert [0, 1] == offsets
+    assert [b"1", b"2"] == [job.payload for job in engine.data.jobs.values()]
+
+
+async def test_a_failed_effect_is_undone(engine, store, consume, clock):
+    """Neither effect nor offset of an attempt that raised is there; the next one writes once."""
+    await store.stream("s").publish(1)
+    failures = [ValueError("bad")]
+
+    async def handler(payload, tx: TxHandle):
+        await tx.enqueue_tx("done", payload)
+        if failures:
+            raise failures.pop()
+
+    consume(handler)
+    await asleep(clock, 1_001)
+    between = len(engine.data.jobs), offset(engine)
+    await clock.advance(1)
+    await until(lambda: offset(engine) == 1)
+
+    assert (0, 0) == between
+    assert 1 == len(engine.data.jobs)
+
+
+async def test_a_handler_that_commits_by_itself_commits_the_offset_too(engine, store, consume):
+    """Whoever commits, effect and offset belong together."""
+    await store.stream("s").publish(1)
+    calls = []
+
+    async def handler(payload, tx: TxHandle):
+        calls.append(payload)
+        await tx.enqueue_tx("done", payload)
+        await tx.commit()
+
+    running = consume(handler)
+    await until(lambda: offset(engine) == 1)
+    await running.end()
+
+    assert [1] == calls
+    assert 1 == len(engine.data.jobs)
+
+
+async def test_an_event_that_another_has_passed_is_left_alone(engine, store, consume):
+    """The offset is looked at in the transaction: a stalled consumer repeats nothing."""
+    await store.stream("s").publish_many([1, 2, 3])
+    seen = []
+
+    async def handler(payload, tx: TxHandle):
+        seen.append(payload)
+        if payload == 1:
+            await tx.save_offset_tx("s", "c", 2)
+
+    running = consume(handler)
+    await until(lambda: 3 in seen)
+    await running.end()
+
+    assert [1, 3] == seen
+
+
+async def test_an_outage_is_no_attempt(engine, store, consume, caplog):
+    """Trouble with the store's own database never makes an event poison."""
+    await store.stream("s").publish(1)
+    engine.faults["begin"] += [DatabaseError("away")] * 3
+    seen = []
+
+    async def handler(payload, tx: TxHandle):
+        seen.append(payload)
+
+    consume(handler, max_attempts=1, on_poison="skip")
+    await wait_for(lambda: offset(engine) == 1)
+
+    assert [1] == seen
+    assert 3 == caplog.text.count("offset 1: away")
+
+
+# -- who is live ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def other(clock, engine):
+    """Another client of the same database."""
+    second = DictEngine(clock, single_writer=False)
+    second.data, second.signals = engine.data, engine.signals
+    async with Store(second) as opened:
+        yield opened
+
+
+async def test_of_two_one_is_live(engine, store, other, consume, runs, seen):
+    """The second one stands by, and goes on where the first one ended, at once."""
+    first = consume(seen)
+    await until(lambda: first.worker.live)
+    late = Seen()
+    second = runs(Consumer(other, "s", "c", late))
+    await until(lambda: engine.calls.count("acquire") and not second.worker.live)
+    await store.stream("s").publish_many([1, 2])
+    await until(lambda: seen.payloads == [1, 2])
+    await first.end()
+    await until(lambda: second.worker.live)
+    await store.stream("s").publish(3)
+    await until(lambda: late.payloads)
+
+    assert [3] == late.payloads
+
+
+async def test_the_successor_of_a_dead_one_waits_for_its_lease(engine, store, consume, seen, clock):
+    """Who vanishes without a word is followed after its lease has lapsed."""
+    await store.stream("s").publish(1)
+    await store.try_lock("consumer/s/c", "dead", 30)
+
+    running = consume(seen)
+    for now in (1_010, 1_020, 1_030):
+        await asleep(clock, now)
+        await clock.advance(10)
+        assert not running.worker.live
+    await asleep(clock, 1_040)
+    await clock.advance(10)
+    await until(lambda: seen.payloads == [1])
+
+
+async def test_the_lease_is_renewed_at_a_third(engine, store, consume, seen, clock):
+    """As long as it lives nobody else can take over."""
+    running = consume(seen)
+    await until(lambda: running.worker.live)
+    for now in (1_010, 1_020, 1_030, 1_040):
+        await asleep(clock, now)
+        await clock.advance(10)
+        until_ = now + 30
+        await until(lambda due=until_: engine.data.leases["consumer/s/c"].expires_at == due)
+
+    assert running.worker.lock in engine.data.leases
+
+
+@pytest.mark.parametrize("trouble", ["refused", "hangs"])
+async def test_a_lost_lease_cancels_the_handler(engine, store, consume, clock, caplog, trouble):
+    """Before another one can be live: a second before the lease lapses at the latest."""
+    await store.stream("s").publish(1)
+    reasons = []
+
+    async def handler(_):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            reasons.append(str(error.args[0]))
+            raise
+
+    running = consume(handler)
+    await until(lambda: running.worker.live)
+    await asleep(clock, 1_010)
+    if trouble == "hangs":
+        gate = engine.hold("before", "renew")
+        await clock.advance(10)
+        await gate.reached.wait()
+        await asleep(clock, 1_029)
+        await clock.advance(19)
+    else:
+        del engine.data.leases["consumer/s/c"]
+        await clock.advance(10)
+    await until(lambda: reasons)
+    for gate in engine.held:
+        gate.open()
+
+    assert "the lock of consumer 'c' of stream 's'" in reasons[0]
+    assert "its lock is lost" in caplog.text
+    assert 0 == offset(engine)
+
+
+# -- ending ---------------------------------------------------------------------------------
+
+
+async def test_stop_lets_the_handler_end(engine, store, consume):
+    """The event under way is finished and saved; the next one is left."""
+    await store.stream("s").publish_many([1, 2])
+    begun, go, seen = asyncio.Event(), asyncio.Event(), []
+
+    async def handler(payload):
+        begun.set()
+        await go.wait()
+        seen.append(payload)
+
+    running = consume(handler)
+    await begun.wait()
+    running.stop.stop()
+    await until(lambda: running.worker._stopping)
+    go.set()
+    await running.task
+
+    assert [1] == seen
+    assert 1 == offset(engine)
+    assert {} == engine.data.leases
+
+
+async def test_after_the_grace_period_the_handler_is_cancelled(engine, store, consume, clock):
+    """Its event is not saved; the lock is free at once."""
+    await store.stream("s").publish(1)
+    begun = asyncio.Event()
+
+    async def handler(_):
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = consume(handler, grace=7)
+    await begun.wait()
+    running.stop.stop()
+    await asleep(clock, 1_007)
+    await clock.advance(7)
+    await running.task
+
+    assert 0 == offset(engine)
+    assert {} == engine.data.leases
+
+
+async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume, clock, caplog):
+    """The end has a bound, 5 s after the grace period."""
+    await store.stream("s").publish(1)
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def handler(_):
+        begun.set()
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    running = consume(handler, grace=7)
+    await begun.wait()
+    running.stop.stop()
+    await asleep(clock, 1_007)
+    await clock.advance(7)
+    await asleep(clock, 1_012)
+    await clock.advance(5)
+    await running.task
+    go.set()
+    await asyncio.sleep(0)
+
+    assert "its handler does not end" in caplog.text
+
+
+async def test_stop_does_not_wait_for_a_backoff(engine, store, consume):
+    """A blocked consumer ends at once, and its event stays."""
+    await store.stream("s").publish(2)
+    handler = Failing(ValueError("bad"))
+
+    running = consume(handler)
+    await until(lambda: handler.payloads)
+    await running.end()
+
+    assert 0 == offset(engine)
+
+
+async def test_a_cancelled_run_frees_the_lock(engine, store, consume, seen):
+    """Cancelling `run` is a stop without grace, and is re-raised."""
+    running = consume(seen)
+    await until(lambda: running.worker.live)
+    running.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running.task
+
+    assert {} == engine.data.leases
+
+
+async def test_a_store_that_closes_ends_its_consumers_with_an_error(store, consume, seen):
+    """`run` raises `Closed`."""
+    running = consume(seen)
+    await until(lambda: running.worker.live)
+    await store.close()
+
+    with pytest.raises(Closed):
+        await running.task
+
+
+@pytest.mark.parametrize("call", ["acquire", "renew", "get_offset", "read"])
+async def test_an_outage_is_waited_out(engine, store, consume, seen, caplog, call):
+    """Whatever the database refuses is told and tried again."""
+    await store.stream("s").publish(1)
+    engine.faults[call] += [DatabaseError("away")]
+
+    consume(seen)
+    await wait_for(lambda: seen.payloads == [1])
+
+    assert "trying again: away" in caplog.text
+
+
+async def in_thread(tx: TxHandle):
+    """A handler that is async, for the next one to be like."""
+
+
+def plain_with_tx(tx: TxHandle):
+    """A handler in a thread with something of the loop."""
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"handler": plain_with_tx}, TypeError),
+        ({"max_attempts": 0}, ValueError),
+        ({"lease": 2}, ValueError),
+        ({"grace": -1}, ValueError),
+        ({"on_poison": "ignore"}, ValueError),
+        ({"name": ""}, InvalidName),
+        ({"stream": "__alkstore_x"}, Exception),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_options_out_of_range_are_refused(store, change, error):
+    """Each has its bound, told where the consumer is made."""
+    arguments = {"stream": "s", "name": "c", "handler": in_thread} | change
+
+    with pytest.raises(error):
+        Consumer(store, **arguments)
+
+
+def test_locks_of_other_consumers_have_other_names(store, seen):
+    """Slashes in names do not make two consumers one; long names fit."""
+    names = [("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("x" * 255, "y" * 255), ("x" * 255, "z")]
+    locks = [Consumer(store, stream, name, seen).lock for stream, name in names]
+
+    assert 5 == len(set(locks))
+    assert max(map(len, locks)) <= 255
