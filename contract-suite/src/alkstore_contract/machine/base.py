@@ -213,7 +213,7 @@ class Machine(RuleBasedStateMachine):
         return self._runner.run(work)
 
     def look(self, work: Callable[[], Awaitable[Any]], what: str) -> Any:
-        """Make a call that reads, beside the tasks: nothing may hold it up.
+        """Make a call beside the tasks: nothing may hold it up.
 
         Raises:
             UnmetError: it raised, or does not come back.
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         holder = self.holder() if call.writes else None
         if holder is None:
             self.tell(call)
-            self._judge(call, self.run(self._made(call)))
+            self.add(call.judge(self.run(self._made(call))))
         elif holder.actor != call.actor:
             self._wait(call)
         elif holder.client is call.client:
@@ -250,7 +250,7 @@ class Machine(RuleBasedStateMachine):
             return
         (call, answer), self.waiting = self.waiting, None
         self.tell(call, "goes on: ")
-        self._judge(call, self.run(settled(answer, call.text)))
+        self.add(call.judge(self.run(settled(answer, call.text))))
 
     def _wait(self, call: Call) -> None:
         if self.waiting is not None:
@@ -261,10 +261,6 @@ class Machine(RuleBasedStateMachine):
             told = self.waiting[1].result()
             raise UnmetError(f"expected it to wait for the open transaction, got {told}")
         self.add("waits for its turn")
-
-    def _judge(self, call: Call, answer: Answer) -> None:
-        outcome = call.judge(answer)
-        self.add(outcome)
 
     async def _made(self, call: Call) -> Answer:
         return await settled(self.actors[call.actor].start(call.work), call.text)
@@ -402,14 +398,10 @@ class Machine(RuleBasedStateMachine):
         while self.open:
             _, tx = self.open.popitem()
             self.say(f"{tx.name} is rolled back at the end")
-            answer = self.run(self._rolled_back(tx))
-            value_of(answer, "rollback()")
+            self.look(tx.handle.rollback, "rollback()")
             self.go_on()
         self.say("the end: everything is read")
         self.finish()
-
-    async def _rolled_back(self, tx: Open) -> Answer:
-        return await settled(asyncio.ensure_future(attempt(tx.handle.rollback)), "rollback()")
 
     async def _tear_down(self) -> None:
         self.open.clear()

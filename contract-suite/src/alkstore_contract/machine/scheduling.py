@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import actors, sources
-from alkstore_contract.machine.actors import Answer, attempt
+from alkstore_contract.machine.actors import Answer, attempt, settled
 from alkstore_contract.machine.base import Call, Client, raised, step, value_of, where, who
 from alkstore_contract.machine.compare import expected, same_job
 from alkstore_contract.machine.enqueuing import Enqueuing
@@ -173,7 +173,7 @@ class Scheduling(Enqueuing):
         for stop in stops:
             self.say("a runner is stopped")
             stop.stop()
-            (answer,) = self.run(self._ended([tasks.pop(0)]))
+            answer = self.run(settled(tasks.pop(0), "run_schedules()"))
             expected(value_of(answer, "run_schedules()"), None, "run_schedules()")
             if tasks:
                 self._fired(tasks, None, began)
@@ -259,15 +259,9 @@ class Scheduling(Enqueuing):
         """Time jumps beyond the lease: the runner fires nothing any more, and says so."""
         self.advance(LEASE + 1)
         self.say("the runner has lost the lead")
-        (answer,) = self.run(self._ended([task]))
+        answer = self.run(settled(task, "run_schedules()"))
         self.add(raised(answer, LeadershipLost, "run_schedules()"))
         self.same_schedules(self.clients[0])
-
-    async def _ended(self, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
-        await asyncio.wait(tasks, timeout=actors.PATIENCE_SECONDS)
-        if not all(task.done() for task in tasks):
-            raise UnmetError("expected run_schedules() to end")
-        return [task.result() for task in tasks]
 
 
 def _like(seen: Any, job: Job) -> bool:

@@ -80,7 +80,7 @@ class Streams(_Events, Waking):
     """Events, consumers, subscriptions and wakes."""
 
 
-class Locks(_Leases, Locking):
+class Locks(_Leases):
     """Locks."""
 
 
