@@ -158,7 +158,7 @@ class Server:
 
     def start(self, *, ready=True) -> None:
         """Start it, and wait until it takes connections."""
-        settings = SETTINGS | {"unix_socket_directories": str(self._directory)}
+        settings = {"unix_socket_directories": str(self._directory)} | SETTINGS
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [self._cluster.bin / "postgres", "-D", self.data, "-p", str(self.port), *options]
         with self._log.open("ab") as log:
