@@ -1,5 +1,7 @@
 """Both drivers, clocks, stores and other processes for the tests of the local stores."""
 
+import asyncio
+import io
 import json
 import os
 import subprocess
@@ -7,10 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from alkstore_localstores import LocalKv
+from alkstore_localstores.owner.owner import QueueOwner
+from alkstore_localstores.owner.server import serving
 
 PROCS = Path(__file__).parent / "procs"
 
@@ -117,6 +122,63 @@ async def kv(tmp_path, driver, clock):
     """An open key-value store whose time stands still."""
     async with LocalKv(tmp_path / "kv", driver=driver, clock=clock) as store:
         yield store
+
+
+@pytest_asyncio.fixture
+async def owner(tmp_path, driver, clock):
+    """A started owner whose time stands still."""
+    async with QueueOwner(tmp_path / "state", driver=driver, clock=clock) as owner:
+        yield owner
+
+
+class Served:
+    """A queue that is served over HTTP."""
+
+    def __init__(self, owner, address, token) -> None:
+        self.owner = owner
+        self.address = address
+        self.host, port = address.removeprefix("http://").split(":")
+        self.port = int(port)
+        self.path = "/queues/jobs"
+        self.endpoint = address + self.path
+        self.token = token
+
+    def head(self, length, *lines, method="POST", path=None) -> bytes:
+        """The head of a request with the right token."""
+        lines = (f"Authorization: Bearer {self.token}", f"Content-Length: {length}", *lines)
+        start = f"{method} {path or self.path} HTTP/1.1"
+        return "\r\n".join([start, "Host: queues", *lines, "", ""]).encode()
+
+    async def ask(self, operation, *, token=None, **fields):
+        """One operation over a connection of its own; the status and the JSON of the answer."""
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        body = io.BytesIO(json.dumps({"operation": operation, **fields}).encode())
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(self.endpoint, data=body, headers=headers) as answer,
+        ):
+            return answer.status, await answer.json()
+
+    async def talk(self, *parts: bytes, end=False) -> bytes:
+        """Send bytes as they are, with `end` no more ever; what comes back until it is closed."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+            if end:
+                writer.write_eof()
+            return await reader.read()
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
+@pytest_asyncio.fixture
+async def served(owner):
+    """The queue `jobs` of an owner, over HTTP."""
+    async with serving(owner, body_seconds=1) as address:
+        yield Served(owner, address, await owner.create("jobs"))
 
 
 @pytest.fixture

@@ -101,31 +101,52 @@ class Guard:
 
 def is_live(database: str) -> bool:
     """Whether Turso's multi-process mode has the database open. Changes nothing."""
-    return is_held(database, at_least=1)
+    # A lock for writing is held by whoever is about to find that out.
+    found = _lock_found(database + SUFFIX, length=1, at_least=1)
+    return found is not None and found == fcntl.F_RDLCK
 
 
-def is_held(database: str, *, at_least: int = 0) -> bool:
-    """Whether somebody holds the lock, on a file of at least so many bytes. Changes nothing."""
-    return is_locked(database + SUFFIX, at_least=at_least)
-
-
-def is_locked(path: str, *, at_least: int = 0) -> bool:
+def is_locked(path: str) -> bool:
     """Whether a process, this one included, has locked any of the file. Changes nothing.
 
     Not for a file that this process has open through SQLite: its locks would go.
     """
+    return _lock_found(path, length=0, at_least=0) is not None
+
+
+def _lock_found(path: str, *, length: int, at_least: int) -> int | None:
+    """The kind of a lock on the first `length` bytes (0: all) of a file that is big enough."""
     if not SUPPORTED:
-        return False
+        return None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
         if os.fstat(descriptor).st_size < at_least:
-            return False
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
-        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+            return None
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, length, 0)
+        kind: int = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))[0]
+    finally:
+        os.close(descriptor)
+    return None if kind == fcntl.F_UNLCK else kind
+
+
+def forget_stale(database: str) -> None:
+    """Empty the `-tshm` file of a database that no Turso has open.
+
+    An engine that does not know of it may have written since: Turso would believe the file and
+    not see what stands in the log. Turso waits for this lock, and makes the file anew.
+    """
+    if not SUPPORTED:
+        return
+    try:
+        descriptor = os.open(database + SUFFIX, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if os.fstat(descriptor).st_size and _lock(descriptor, fcntl.F_WRLCK):
+            os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
@@ -138,6 +159,17 @@ def turso_is_live(database: str) -> LocalStoreError:
         "committed rows would be lost",
         context={"file": database},
         hint='open it with driver="turso" as well, or stop the processes that use it',
+    )
+
+
+def others_are_live(database: str) -> LocalStoreError:
+    """What is said to a Turso that would join SQLite, or Turso in another mode."""
+    return LocalStoreError(
+        BINDING_SETUP_FAILED,
+        f"{database} is in use by SQLite, or by Turso in another mode, which must not be mixed "
+        "with Turso here: committed rows would be lost",
+        context={"file": database},
+        hint="open it with the driver of the others, or stop the processes that use it",
     )
 
 

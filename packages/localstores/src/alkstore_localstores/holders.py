@@ -39,7 +39,7 @@ def refuse_live(database: str) -> None:
         if registry.is_noted(database):
             raise _in_use(database, [os.getpid()])
     found = holders([database, *siblings(database)])
-    if found or guard.is_held(database):
+    if found or guard.is_locked(database + guard.SUFFIX):
         raise _in_use(database, found)
 
 

@@ -112,15 +112,21 @@ class Opener:
         return release
 
     def _look(self) -> None:
-        if guard.is_live(self._path):
+        path = self._path
+        if guard.is_live(path):
             # Whoever reads beside Turso without its locks may see half a change. On Turso
             # itself the look at the open database is enough: its peers have passed the same.
-            if not self.dbapi.is_turso:
-                raise guard.turso_is_live(self._path)
+            if not (self.dbapi.is_turso and self._format.multiprocess):
+                raise guard.turso_is_live(path)
             return
-        probe(self._path, self._format)
-        if self.dbapi.is_turso and _exists(f"{self._path}-journal"):
-            _settle(self._path)
+        probe(path, self._format)
+        if self.dbapi.is_turso:
+            # Turso in one mode takes no notice of SQLite, nor of Turso in the other one.
+            if guard.is_locked(path) or guard.is_locked(path + guard.SUFFIX):
+                raise guard.others_are_live(path)
+            if _exists(f"{path}-journal"):
+                _settle(path)
+            guard.forget_stale(path)
 
     def _complete(self, connection: Connection) -> None:
         """Make the tables and the marker where they are missing; else write nothing."""

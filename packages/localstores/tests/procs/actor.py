@@ -15,10 +15,6 @@ import signal
 import sqlite3
 import sys
 
-import turso
-
-from alkstore_localstores import LocalKv
-
 
 def say(kind, value) -> None:
     """Answer."""
@@ -52,6 +48,8 @@ class Keys:
     """A LocalKv, with values as text."""
 
     def __init__(self, driver, directory) -> None:
+        from alkstore_localstores import LocalKv  # noqa: PLC0415 - raw actors start without it
+
         self._kv = LocalKv(directory, driver=driver)
 
     async def open(self) -> None:
@@ -126,6 +124,8 @@ def target(kind, *arguments):
     (path,) = arguments
     if kind == "sqlite":
         return Raw(lambda: sqlite3.connect(path, isolation_level=None, timeout=5))
+    import turso  # noqa: PLC0415 - as above
+
     features = "multiprocess_wal" if kind == "turso-multi" else None
 
     def connect():

@@ -1,0 +1,177 @@
+"""Plain SQLite and Turso's multi-process mode are never on one file at the same time."""
+
+import concurrent.futures
+import os
+
+import pytest
+from conftest import Refused
+
+from alkstore_localstores.guard import Guard, is_live, is_locked
+
+FEATURES = ("kv", "sqlite3"), ("kv", "turso")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The key-value store's file."""
+    return tmp_path / "localkv.sqlite"
+
+
+def opened(spawn, *arguments):
+    """An actor that has opened its file."""
+    actor = spawn("actor.py", *arguments)
+    actor.do("open")
+    return actor
+
+
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+@pytest.mark.parametrize("other", ["ours", "raw"])
+def test_a_live_turso_is_not_joined(tmp_path, path, spawn, other, ends):
+    """We are refused while Turso is there, and welcome when it is not; nothing is lost."""
+    turso = opened(spawn, "kv", "turso", tmp_path)
+    turso.do("put", "k", "before")
+    if other == "raw":
+        turso.stop()
+        turso = opened(spawn, "turso-multi", path)
+    ours = spawn("actor.py", "kv", "sqlite3", tmp_path)
+    with pytest.raises(Refused, match=r"BINDING_SETUP_FAILED.*Turso.*driver=.turso"):
+        ours.do("open")
+    if other == "ours":
+        turso.do("put", "late", "committed")
+    else:
+        turso.do("sql", "INSERT INTO kv VALUES ('late', CAST('committed' AS BLOB), NULL, 'v')")
+    getattr(turso, ends)()
+    ours.do("open")
+    assert ours.do("get", "k") == "before"
+    assert ours.do("get", "late") == "committed"
+    ours.stop()
+
+
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+@pytest.mark.parametrize("other", ["ours", "raw"])
+def test_a_live_store_of_ours_is_not_joined_by_turso(tmp_path, path, spawn, other, ends):
+    """Turso is refused while we are there, and welcome when we are not; nothing is lost."""
+    ours = opened(spawn, "kv", "sqlite3", tmp_path)
+    ours.do("put", "k", "before")
+    arguments = ("turso-multi", path) if other == "raw" else ("kv", "turso", tmp_path)
+    turso = spawn("actor.py", *arguments)
+    with pytest.raises(Refused):
+        turso.do("open")
+    ours.do("put", "late", "committed")
+    getattr(ours, ends)()
+    turso.do("open")
+    if other == "raw":
+        assert turso.do("sql", "SELECT value FROM kv WHERE key = 'late'") == [["committed"]]
+    else:
+        assert turso.do("get", "late") == "committed"
+    turso.stop()
+
+
+def test_turso_that_opens_second_and_leaves_first_takes_nothing_along(tmp_path, path, spawn):
+    """The order in which rows were lost: SQLite opens, Turso comes and goes, SQLite writes."""
+    ours = opened(spawn, "kv", "sqlite3", tmp_path)
+    turso = spawn("actor.py", "turso-multi", path)
+    for number in range(20):
+        with pytest.raises(Refused):
+            turso.do("open")
+        ours.do("put", f"k{number}", "v")
+    ours.stop()
+    turso.do("open")
+    assert turso.do("sql", "SELECT count(*) FROM kv") == [[20]]
+
+
+def test_a_reader_of_ours_keeps_turso_out_to_its_end(tmp_path, path, spawn):
+    """Of two stores the second to close opens the door."""
+    first, second = (opened(spawn, "kv", "sqlite3", tmp_path) for _ in range(2))
+    turso = spawn("actor.py", "turso-multi", path)
+    for ends in (first.stop, second.kill):
+        with pytest.raises(Refused):
+            turso.do("open")
+        ends()
+    turso.do("open")
+
+
+@pytest.mark.parametrize(
+    ("engine", "driver"), [("turso-single", "sqlite3"), ("turso-single", "turso")]
+)
+def test_a_turso_that_has_the_file_for_itself_is_not_joined(tmp_path, path, spawn, engine, driver):
+    """Single-process mode locks the file as such; an open ends in an error, not in two worlds."""
+    opened(spawn, "kv", driver, tmp_path).stop()
+    turso = opened(spawn, engine, path)
+    ours = spawn("actor.py", "kv", driver, tmp_path)
+    with pytest.raises(Refused, match="BINDING_SETUP_FAILED"):
+        ours.do("open")
+    turso.do("sql", "INSERT INTO kv VALUES ('k', x'41', NULL, 'v')")
+    turso.kill()
+    ours.do("open")
+    assert ours.do("get", "k") == "A"
+
+
+@pytest.mark.once
+def test_three_hundred_opens_at_once(tmp_path, path, spawn):
+    """Both drivers rush a stale file; one kind wins, all of it gets in, and every row is kept."""
+    opened(spawn, "kv", "turso", tmp_path).kill()
+    actors = [spawn("actor.py", "kv", FEATURES[n % 2][1], tmp_path) for n in range(12)]
+    kept = 0
+    for turn in range(25):
+        for number, actor in enumerate(actors):
+            actor.order("open")
+            actor.order("put", f"k:{turn}:{number}", "v")
+            actor.order("close")
+        with concurrent.futures.ThreadPoolExecutor(len(actors)) as pool:
+            kept += sum(pool.map(_outcomes, actors))
+    for driver in ("sqlite3", "turso"):
+        reader = opened(spawn, "kv", driver, tmp_path)
+        assert kept == len(reader.do("page", "k:", 10_000))
+        reader.stop()
+    assert kept >= 25
+
+
+def _outcomes(actor) -> bool:
+    """Whether an open, a put and a close went well; a refused open makes the put fail as well."""
+    try:
+        actor.answer()
+    except Refused as error:
+        assert "BINDING_SETUP_FAILED" in str(error)  # noqa: PT017 - it may well not be raised
+        with pytest.raises(Refused):
+            actor.answer()
+        actor.answer()
+        return False
+    assert actor.answer() is True
+    actor.answer()
+    return True
+
+
+def test_the_lock_file_is_there_as_long_as_somebody_needs_it(tmp_path):
+    """Empty, locked by each, and gone with the last; a stale one is emptied."""
+    database = str(tmp_path / "db")
+    shared = tmp_path / "db-tshm"
+    shared.write_bytes(b"x" * 4096)
+    first = Guard(database, 1)
+    assert shared.stat().st_size == 0
+    second = Guard(database, 1)
+    first.release()
+    first.release()
+    assert is_locked(str(shared))
+    assert not is_live(database)
+    second.release()
+    assert not shared.exists()
+
+
+def test_a_lock_file_that_is_replaced_meanwhile_is_not_taken_for_the_lock(tmp_path, monkeypatch):
+    """Between the open and the lock another store may have unlinked the file."""
+    database = str(tmp_path / "db")
+    unlinked = []
+    real = os.open
+
+    def open_then_lose(path, *arguments):
+        descriptor = real(path, *arguments)
+        if not unlinked:
+            unlinked.append(path)
+            os.unlink(path)  # noqa: PTH108 - as the guard does
+        return descriptor
+
+    monkeypatch.setattr("alkstore_localstores.guard.os.open", open_then_lose)
+    held = Guard(database, 1)
+    assert is_locked(f"{database}-tshm")
+    held.release()
