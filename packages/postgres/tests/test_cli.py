@@ -1,10 +1,14 @@
 """`alkstore-postgres`, as the person sees it who may change schemas."""
 
+import shlex
 import subprocess
 import sys
 
 import asyncpg
 import pytest
+
+from alkstore_core import DatabaseError
+from alkstore_postgres import PostgresOpts, PostgresStore
 
 
 @pytest.fixture
@@ -51,6 +55,18 @@ def test_other_schema(run):
     assert 1 == run("check").returncode
 
 
+async def test_refusal_names_the_command_that_helps(run, postgres_url):
+    """What a store without its schema says to run makes just that schema."""
+    store = PostgresStore(postgres_url, opts=PostgresOpts(schema="My queues", migrate=False))
+    with pytest.raises(DatabaseError) as refused:
+        await store.open()
+    _, *arguments = shlex.split(str(refused.value).split("`")[1])
+
+    assert 0 == run(*arguments).returncode
+    async with store:
+        assert [] == await store.queues()
+
+
 async def test_sql_is_the_upgrade(run, postgres_url):
     """What `sql` prints makes the schema when a person runs it, without a connection of ours."""
     printed = run("sql", "--schema", "Printed", url=None)
@@ -68,7 +84,9 @@ async def test_sql_is_the_upgrade(run, postgres_url):
     ("arguments", "url", "told"),
     [
         (["check"], None, "which database? Give --url, or set ALKSTORE_POSTGRES_URL"),
-        (["check"], "mysql://me:secret@there/db", "a Postgres URL is postgresql://"),
+        (["check"], "mysql://me:secret@there/db", "mysql:// is not the scheme of a Postgres URL"),
+        (["check"], "postgres://me:secret@there/db", "a Postgres URL is postgresql://"),
+        (["check"], "me:secret://there/db", "a Postgres URL is postgresql://"),
         (["check"], "postgresql://me:secret@127.0.0.1:1/db", "cannot look at schema 'alkstore'"),
         (["sql", "--since", "9999"], None, "there is no revision '9999'; there are 0001"),
         (["check", "--schema", ""], "postgresql://x/y", "it takes a name of 1 to 63 bytes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
@@ -100,9 +101,10 @@ def _is_due(revision: str | None, schema: str, known: ScriptDirectory, *, migrat
         )
     if not migrate:
         state = "does not exist" if revision is None else f"is at revision {revision}"
+        option = "" if schema == "alkstore" else f" --schema {shlex.quote(schema)}"
         raise DatabaseError(
             f"schema {schema!r} {state}, this alkstore-postgres needs {newest}: run "
-            "`alkstore-postgres upgrade`, or open with migrate=True"
+            f"`alkstore-postgres upgrade{option}`, or open with migrate=True"
         )
     return True
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCHEMES: Final = ("postgresql", "postgresql+asyncpg")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9.+-]*", re.IGNORECASE)
 SHAPE: Final = "a Postgres URL is postgresql://user:password@host:port/database?sslmode=…"
 
 PORT: Final = 5432
@@ -39,12 +40,14 @@ def dsn(url: str) -> str:
     """The URL for asyncpg: `sslmode` and its like, several hosts and sockets as in libpq.
 
     Raises:
-        DatabaseError: another scheme, or no URL; the message holds nothing of it, because it
-            may hold a password.
+        DatabaseError: another scheme, or no URL; the message holds no more of it than what is
+            sure to be a scheme, because it may hold a password.
 
     """
     scheme, separator, rest = url.partition("://")
     if scheme.lower() not in _SCHEMES or not separator:
+        if separator and _SCHEME.fullmatch(scheme):
+            raise DatabaseError(f"{scheme}:// is not the scheme of a Postgres URL; {SHAPE}")
         raise DatabaseError(SHAPE)
     return f"postgresql://{rest}"
 
