@@ -12,14 +12,14 @@ import inspect
 import sys
 from typing import TYPE_CHECKING
 
-from alkstore_localstores import cli_files, cli_kv
+from alkstore_localstores import cli_files, cli_kv, cli_queue
 from alkstore_localstores.cli_output import show_error
 from alkstore_localstores.errors import LocalStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MODULES = (cli_kv, cli_files)
+MODULES = (cli_queue, cli_kv, cli_files)
 """Each has `add_commands(commands, common)`; `common` is the parent parser with `--json`."""
 
 

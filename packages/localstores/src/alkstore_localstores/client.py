@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -38,6 +39,9 @@ _IDLE_SECONDS = 15.0
 """A connection is not used again after this; owners keep idle ones longer."""
 
 _CONNECTIONS = 100
+
+_AT_ONCE = 1 << 18
+"""Bytes that are handed to a connection as a whole; longer bodies in parts."""
 
 
 class LocalHttpQueue(Queue):
@@ -172,9 +176,10 @@ class LocalHttpQueue(Queue):
                 QUEUE_OPERATION_FAILED, f"{self!r} is closed; nothing was sent", retryable=False
             )
         body = protocol.write_request(operation, **fields)
+        data = body if len(body) <= _AT_ONCE else io.BytesIO(body)
         try:
             # POST is never sent again by aiohttp, whatever happens to the connection.
-            async with self._session.post(self._url, data=body, allow_redirects=False) as response:
+            async with self._session.post(self._url, data=data, allow_redirects=False) as response:
                 status, content = response.status, await response.read()
         except TimeoutError as error:
             raise self._unknown(operation, f"no answer within {self._timeout:g} s") from error

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -19,7 +19,7 @@ from alkstore_localstores.owner.owner import QueueOwner
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from alkstore_localstores.drivers import DriverName
 
@@ -53,28 +53,46 @@ async def serve(
             LOCAL_FILESYSTEM_ERROR: it, or the port, cannot be used.
 
     """
-    async with QueueOwner(state_dir, driver=driver) as owner:
-        with _listening(host, port) as listener:
-            address = _address(listener)
-            server = _Server(
-                uvicorn.Config(
-                    create_app(owner),
-                    http=QueueProtocol,
-                    ws="none",
-                    lifespan="off",
-                    access_log=False,
-                    log_config=None,
-                    server_header=False,
-                    proxy_headers=False,
-                    timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                    backlog=_BACKLOG,
-                )
-            )
-            async with AdminServer(owner, address):
-                with _ended_by_signals(server):
-                    if started is not None:
-                        started(address)
-                    await server.serve(sockets=[listener])
+    async with QueueOwner(state_dir, driver=driver) as owner, serving(owner, host, port) as address:
+        with _signals() as ended:
+            if started is not None:
+                started(address)
+            await ended.wait()
+            _log.info("stopping: what has begun ends first")
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    owner: QueueOwner, host: str = "127.0.0.1", port: int = 0, *, body_seconds: float = BODY_SECONDS
+) -> AsyncIterator[str]:
+    """Serve an owner that has been started for as long as this block lasts; gives the address.
+
+    Raises:
+        LocalStoreError: LOCAL_FILESYSTEM_ERROR: the port, or the owner's socket, cannot be used.
+
+    """
+    config = uvicorn.Config(
+        create_app(owner, body_seconds=body_seconds),
+        http=QueueProtocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=_BACKLOG,
+    )
+    with _listening(host, port) as listener:
+        server = _Server(config)
+        address = _address(listener)
+        async with AdminServer(owner, address):
+            ended = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                yield address
+            finally:
+                server.should_exit = True
+                await ended
 
 
 class _Server(uvicorn.Server):
@@ -158,18 +176,15 @@ def _address(listener: socket.socket) -> str:
 
 
 @contextlib.contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+def _signals() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set."""
     loop = asyncio.get_running_loop()
-
-    def end(*_: Any) -> None:
-        _log.info("stopping: what has begun ends first")
-        server.should_exit = True
-
+    ended = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, ended.set)
     try:
-        yield
+        yield ended
     finally:
         for number in signals:
             loop.remove_signal_handler(number)

@@ -17,7 +17,7 @@ from alkstore_localstores.errors import (
     LOCAL_FILESYSTEM_ERROR,
     LocalStoreError,
 )
-from alkstore_localstores.owner.tokens import sync_directory
+from alkstore_localstores.opening import sync_directory
 
 OWNED: Final = "queue-owned"
 LEGACY: Final = "queue"
@@ -107,7 +107,7 @@ class StateDirectory:
         try:
             with contextlib.suppress(FileNotFoundError):
                 owned.rename(doomed)
-                sync_directory(owned.parent)
+                sync_directory(str(owned.parent))
                 shutil.rmtree(doomed)
         except OSError as error:
             raise LocalStoreError(

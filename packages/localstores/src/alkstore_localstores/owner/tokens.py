@@ -11,6 +11,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from alkstore_localstores.errors import LOCAL_FILESYSTEM_ERROR, LocalStoreError
+from alkstore_localstores.opening import sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ class Tokens:
         try:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
-                sync_directory(self._directory)
+                sync_directory(str(self._directory))
         except OSError as error:
             raise _failed(path, error) from error
 
@@ -113,18 +114,9 @@ class Tokens:
                 file.flush()
                 os.fsync(file.fileno())
             draft.rename(path)
-            sync_directory(self._directory)
+            sync_directory(str(self._directory))
         finally:
             draft.unlink(missing_ok=True)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make sure that what was created, renamed or deleted in a directory stays so."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digest(token: bytes) -> bytes:

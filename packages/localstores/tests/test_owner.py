@@ -1,0 +1,341 @@
+"""The owner of a state directory: creating, serving, revoking and deleting queues."""
+
+import asyncio
+import os
+import stat
+
+import pytest
+
+from alkstore_localstores import LocalStoreError
+from alkstore_localstores.messages import QueueStats
+from alkstore_localstores.owner.admin import ask
+from alkstore_localstores.owner.owner import QueueOwner
+from alkstore_localstores.owner.server import serving
+from alkstore_localstores.owner.state import OwnerLock, StateDirectory
+from alkstore_localstores.owner.tokens import Tokens
+from alkstore_localstores.queue import LocalQueue
+
+TEXT = {"type": "text", "data": "x"}
+
+
+async def code_of(awaitable):
+    """The code of the error it must end with."""
+    with pytest.raises(LocalStoreError) as caught:
+        await awaitable
+    return caught.value.code
+
+
+async def test_every_operation_answers_as_documented(served, clock):
+    """The very JSON of the protocol."""
+    assert (200, None) == await served.ask("send", message={"type": "json", "data": {"b": 1}})
+    sent = await served.ask("sendBatch", messages=[TEXT, {"type": "text", "data": ""}])
+    assert 200 == sent[0]
+    assert {"status": "sent"} == sent[1][0]
+    assert ("rejected", "QUEUE_MESSAGE_SIZE_INVALID") == (sent[1][1]["status"], sent[1][1]["code"])
+    status, (first, second) = await served.ask("receive", maxMessages=3)
+    assert 200 == status
+    assert {"payload", "receiptHandle", "attempt"} == set(first)
+    assert ({"type": "json", "data": {"b": 1}}, 1) == (first["payload"], first["attempt"])
+    assert TEXT == second["payload"]
+    assert (200, []) == await served.ask("receive", maxMessages=10)
+    assert (200, {"total": 2, "visible": 0, "inFlight": 2, "delayed": 0}) == await served.ask(
+        "stats"
+    )
+    receipt = first["receiptHandle"]
+    assert (200, None) == await served.ask("renew", receipt=receipt, durationSeconds=60)
+    assert (200, None) == await served.ask("nack", receipt=receipt)
+    (again,) = (await served.ask("receive", maxMessages=1))[1]
+    assert 2 == again["attempt"]
+    status, stale = await served.ask("ack", receipt=receipt)
+    assert (502, "QUEUE_OPERATION_FAILED") == (status, stale["code"])
+    status, outcomes = await served.ask("ackBatch", receipts=[receipt, second["receiptHandle"]])
+    assert ["failed", "acknowledged"] == [outcome["status"] for outcome in outcomes]
+    assert (200, None) == await served.ask("ack", receipt=again["receiptHandle"])
+    assert (200, None) == await served.ask("purge")
+    assert (200, []) == await served.ask("sendBatch", messages=[])
+    assert (200, []) == await served.ask("ackBatch", receipts=[])
+
+
+async def test_a_queue_lies_under_its_resource(owner, tmp_path):
+    """`queue-owned/<resource>`, beside a token that is for its owner's eyes alone."""
+    token = await owner.create("jobs-1_A")
+    assert (tmp_path / "state" / "queue-owned" / "jobs-1_A" / "localqueue.sqlite").is_file()
+    file = tmp_path / "state" / "queue-tokens" / "jobs-1_A"
+    assert f"{token}\n" == file.read_text()
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    assert 0o700 == stat.S_IMODE(file.parent.stat().st_mode)
+    assert ["jobs-1_A"] == owner.resources
+
+
+@pytest.mark.parametrize(
+    "resource", ["", ".", "..", "a/b", "../x", "a" * 65, "é", "a b", "a\x00", "a\n", None, 1]
+)
+async def test_a_resource_id_is_a_plain_name(owner, tmp_path, snapshot, resource):
+    """Whatever else it might mean to a file system, it is refused."""
+    before = snapshot(tmp_path)
+    assert "INVALID_INPUT" == await code_of(owner.create(resource))
+    assert "INVALID_INPUT" == await code_of(owner.delete(resource))
+    assert before.keys() == snapshot(tmp_path).keys()
+    assert [] == owner.resources
+
+
+async def test_a_token_survives_restarts(tmp_path, driver):
+    """Bindings that were handed out stay good, and messages where they were."""
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        token = await owner.create("jobs")
+        async with owner.use("jobs") as queue:
+            await queue.send("x")
+        assert token == await owner.create("jobs")
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        assert owner.tokens.accepts("jobs", token.encode())
+        assert token == await owner.create("jobs")
+        assert QueueStats(1, 1, 0, 0) == await owner.stats("jobs")
+
+
+async def test_tokens_are_their_queues_alone(owner):
+    """No two are alike, and none opens another queue."""
+    first, second = await owner.create("a"), await owner.create("b")
+    assert first != second
+    assert 43 == len(first)
+    accepts = owner.tokens.accepts
+    assert accepts("a", first.encode())
+    assert not accepts("a", second.encode())
+    assert not accepts("b", first.encode())
+    assert not accepts("c", first.encode())
+    assert not accepts("a", first[:-1].encode())
+    assert owner.tokens.accepts_any(second.encode())
+    assert not owner.tokens.accepts_any(b"")
+
+
+@pytest.mark.parametrize("content", ["", "short\n", "x" * 200, "\x00" * 43])
+def test_a_damaged_token_file_is_an_error(tmp_path, content):
+    """An empty token would let everybody in."""
+    path = tmp_path / "jobs"
+    path.touch(0o600)
+    path.write_text(content)
+    with pytest.raises(LocalStoreError, match="no token") as caught:
+        Tokens(tmp_path).issue("jobs")
+    assert "LOCAL_FILESYSTEM_ERROR" == caught.value.code
+
+
+def test_a_token_file_that_others_can_read_is_an_error(tmp_path):
+    """It may have been read; and the error does not repeat it."""
+    token = Tokens(tmp_path).issue("jobs")
+    (tmp_path / "jobs").chmod(0o640)
+    with pytest.raises(LocalStoreError, match="640") as caught:
+        Tokens(tmp_path).issue("jobs")
+    assert token not in str(caught.value)
+
+
+def test_a_token_file_that_leads_elsewhere_is_an_error(tmp_path):
+    """No link decides which file is read."""
+    Tokens(tmp_path).issue("jobs")
+    (tmp_path / "other").symlink_to(tmp_path / "jobs")
+    with pytest.raises(LocalStoreError):
+        Tokens(tmp_path).issue("other")
+
+
+async def test_one_queue_without_a_usable_token_keeps_no_other_away(tmp_path, caplog):
+    """It is not served, and the log says why."""
+    async with QueueOwner(tmp_path) as owner:
+        await owner.create("good")
+        await owner.create("open")
+    (tmp_path / "queue-tokens" / "open").chmod(0o644)
+    async with QueueOwner(tmp_path) as owner:
+        assert ["good"] == owner.resources
+    assert "'open' is not served" in caplog.text
+
+
+async def test_a_queue_without_a_token_gets_one(tmp_path):
+    """As one that was moved here from an older release."""
+    async with LocalQueue(tmp_path / "queue-owned" / "moved") as queue:
+        await queue.send("kept")
+    async with QueueOwner(tmp_path) as owner:
+        assert ["moved"] == owner.resources
+        assert owner.tokens.accepts("moved", (await owner.create("moved")).encode())
+        assert 1 == (await owner.stats("moved")).total
+
+
+async def test_a_directory_of_an_older_release_blocks(tmp_path, driver, snapshot):
+    """Whether there is an owned one or not; nothing is made or changed."""
+    (tmp_path / "queue" / "new").mkdir(parents=True)
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        await owner.create("old")
+    (tmp_path / "queue" / "old").mkdir()
+    before = snapshot(tmp_path / "queue-owned")
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        for resource in ("new", "old"):
+            with pytest.raises(LocalStoreError, match="migrate-legacy") as caught:
+                await owner.create(resource)
+            assert "BINDING_SETUP_FAILED" == caught.value.code
+        assert "LOCAL_QUEUE_OWNER_NOT_READY" == await code_of(owner.stats("old"))
+        assert "INVALID_INPUT" == await code_of(owner.stats("new"))
+    assert before == snapshot(tmp_path / "queue-owned")
+    assert not (tmp_path / "queue-owned" / "new").exists()
+
+
+async def test_a_link_of_an_older_release_blocks_as_well(tmp_path):
+    """Even one that leads nowhere now."""
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "queue" / "jobs").symlink_to(tmp_path / "gone")
+    async with QueueOwner(tmp_path) as owner:
+        assert "BINDING_SETUP_FAILED" == await code_of(owner.create("jobs"))
+
+
+async def test_a_state_directory_has_one_owner(tmp_path):
+    """A second one is told which process it is, and everything is as before."""
+    async with QueueOwner(tmp_path) as owner:
+        await owner.create("jobs")
+        with pytest.raises(LocalStoreError, match=str(os.getpid())) as caught:
+            await QueueOwner(tmp_path).start()
+        assert "BINDING_SETUP_FAILED" == caught.value.code
+        assert 0 == (await owner.stats("jobs")).total
+    async with QueueOwner(tmp_path) as owner:
+        assert ["jobs"] == owner.resources
+
+
+async def test_a_state_directory_that_cannot_be_used_says_so(tmp_path):
+    """A file is none."""
+    (tmp_path / "file").touch()
+    assert "LOCAL_FILESYSTEM_ERROR" == await code_of(QueueOwner(tmp_path / "file" / "x").start())
+
+
+async def test_a_deleted_queue_is_gone(owner, tmp_path):
+    """With its token and its directory; another of its name is another."""
+    token = await owner.create("jobs")
+    async with owner.use("jobs") as queue:
+        await queue.send("x")
+    await owner.delete("jobs")
+    assert not owner.tokens.accepts("jobs", token.encode())
+    assert [] == list((tmp_path / "state" / "queue-owned").iterdir())
+    assert [] == list((tmp_path / "state" / "queue-tokens").iterdir())
+    assert "INVALID_INPUT" == await code_of(owner.stats("jobs"))
+    assert "INVALID_INPUT" == await code_of(owner.delete("jobs"))
+    assert "QUEUE_OPERATION_FAILED" == await code_of(queue.send("to a revoked handle"))
+    assert token != await owner.create("jobs")
+    assert 0 == (await owner.stats("jobs")).total
+
+
+async def test_a_deletion_waits_for_what_is_running(owner, tmp_path):
+    """Who is inside ends as usual; who comes later finds nothing."""
+    token = await owner.create("jobs")
+    async with owner.use("jobs") as queue:
+        deletion = asyncio.create_task(owner.delete("jobs"))
+        await asyncio.sleep(0)
+        assert not owner.tokens.accepts("jobs", token.encode())
+        assert "INVALID_INPUT" == await code_of(owner.stats("jobs"))
+        await queue.send("still there")
+        assert 1 == (await queue.stats()).total
+        assert not deletion.done()
+        assert (tmp_path / "state" / "queue-owned" / "jobs").is_dir()
+    await deletion
+    assert not (tmp_path / "state" / "queue-owned" / "jobs").exists()
+
+
+async def test_a_queue_that_is_being_deleted_answers_as_an_unknown_one(served):
+    """401, with its own token."""
+    async with served.owner.use("jobs"):
+        deletion = asyncio.create_task(served.owner.delete("jobs"))
+        await asyncio.sleep(0)
+        assert [] == served.owner.resources
+        status, envelope = await served.ask("stats")
+        assert (401, "LOCAL_QUEUE_UNAUTHORIZED") == (status, envelope["code"])
+    await deletion
+    assert 401 == (await served.ask("stats"))[0]
+
+
+async def test_a_deletion_that_was_cut_short_is_finished(tmp_path):
+    """At the next start: neither half a directory nor a token without a queue is left."""
+    async with QueueOwner(tmp_path) as owner:
+        await owner.create("jobs")
+        await owner.create("kept")
+    owned = tmp_path / "queue-owned"
+    (owned / "jobs").rename(owned / ".deleted-jobs-0123456789abcdef")
+    async with QueueOwner(tmp_path) as owner:
+        assert ["kept"] == owner.resources
+    assert ["kept"] == [path.name for path in owned.iterdir()]
+    assert ["kept"] == [path.name for path in (tmp_path / "queue-tokens").iterdir()]
+
+
+async def test_closing_waits_for_what_is_running(tmp_path, driver):
+    """And nobody gets in any more."""
+    owner = QueueOwner(tmp_path, driver=driver)
+    await owner.start()
+    await owner.create("jobs")
+    async with owner.use("jobs") as queue:
+        closing = asyncio.create_task(owner.close())
+        await asyncio.sleep(0)
+        assert "LOCAL_QUEUE_OWNER_NOT_READY" == await code_of(owner.stats("jobs"))
+        await queue.send("x")
+        assert not closing.done()
+    await closing
+    await owner.close()
+    with OwnerLock(StateDirectory(tmp_path)):
+        pass
+
+
+async def test_concurrent_creations_make_one_queue(owner):
+    """With one token for all."""
+    tokens = await asyncio.gather(*(owner.create("jobs") for _ in range(10)))
+    assert 1 == len(set(tokens))
+
+
+async def test_the_command_line_asks_the_running_owner(tmp_path, driver):
+    """Over a socket for its user alone; without one it is the owner for a moment."""
+    state = tmp_path / "state"
+    made = await asyncio.to_thread(ask, state, {"command": "create", "resource": "before"})
+    assert made["endpoint"] is None
+    async with QueueOwner(state, driver=driver) as owner, serving(owner) as address:
+        assert 0o600 == stat.S_IMODE((state / "owner.sock").stat().st_mode)
+        made = await asyncio.to_thread(ask, state, {"command": "create", "resource": "jobs"})
+        assert f"{address}/queues/jobs" == made["endpoint"]
+        assert owner.tokens.accepts("jobs", made["token"].encode())
+        async with owner.use("jobs") as queue:
+            await queue.send("x")
+        found = await asyncio.to_thread(ask, state, {"command": "stats"})
+        assert [("before", 0), ("jobs", 1)] == [(row["resource"], row["total"]) for row in found]
+        await asyncio.to_thread(ask, state, {"command": "delete", "resource": "jobs"})
+        for request in ({"command": "delete", "resource": "jobs"}, {"command": "reboot"}, []):
+            with pytest.raises(LocalStoreError) as caught:
+                await asyncio.to_thread(ask, state, request)
+            assert "INVALID_INPUT" == caught.value.code
+    assert not (state / "owner.sock").exists()
+    found = await asyncio.to_thread(ask, state, {"command": "stats"})
+    assert ["before"] == [row["resource"] for row in found]
+
+
+async def test_a_long_path_of_the_socket_works(tmp_path):
+    """The system's limit for it is shorter than that of directories."""
+    state = tmp_path / ("d" * 100) / ("e" * 100)
+    async with QueueOwner(state) as owner, serving(owner):
+        made = await asyncio.to_thread(ask, state, {"command": "create", "resource": "jobs"})
+        assert made["endpoint"]
+
+
+async def test_a_socket_that_a_killed_owner_left_is_no_obstacle(tmp_path):
+    """Neither for the command line nor for the next owner."""
+    async with QueueOwner(tmp_path) as owner, serving(owner):
+        os.link(tmp_path / "owner.sock", tmp_path / "left")
+    (tmp_path / "left").rename(tmp_path / "owner.sock")
+    made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
+    assert made["endpoint"] is None
+    async with QueueOwner(tmp_path) as owner, serving(owner):
+        made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
+        assert made["endpoint"]
+
+
+async def test_a_missing_state_directory_is_not_made_by_asking(tmp_path):
+    """A typing error must not look like an empty owner."""
+    for request in ({"command": "stats"}, {"command": "delete", "resource": "jobs"}):
+        with pytest.raises(LocalStoreError, match="no state directory"):
+            await asyncio.to_thread(ask, tmp_path / "typo", request)
+    assert not (tmp_path / "typo").exists()
+
+
+async def test_a_port_in_use_is_an_error(served, tmp_path):
+    """And its owner lets the directory go."""
+    async with QueueOwner(tmp_path / "other") as other:
+        with pytest.raises(LocalStoreError, match=str(served.port)) as caught:
+            async with serving(other, port=served.port):
+                pass
+    assert "LOCAL_FILESYSTEM_ERROR" == caught.value.code
