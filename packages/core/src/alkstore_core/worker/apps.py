@@ -1,0 +1,171 @@
+"""Handlers by decorator: which queue, outbox or stream is whose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from alkstore_core.worker.consumers import Consumer
+from alkstore_core.worker.running import run
+from alkstore_core.worker.workers import OutboxWorker, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from alkstore_core.jobs import JobHandle
+    from alkstore_core.stop import StopToken
+    from alkstore_core.store import Store
+    from alkstore_core.values import StreamEvent
+    from alkstore_core.worker.handlers import Handler, Middleware
+    from alkstore_core.worker.runner import Runner
+
+H = TypeVar("H", bound="Handler")
+
+
+class App:
+    """The handlers of a process, without a store: modules register, the main program runs.
+
+    What a decorator does not say is as given here. `middlewares` wrap all handlers of jobs and
+    messages, outside of a handler's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int = 10,
+        timeout: float | None = None,
+        grace: float = 30.0,
+        middlewares: Iterable[Middleware[JobHandle]] = (),
+    ) -> None:
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._grace = grace
+        self._middlewares = tuple(middlewares)
+        self._makers: dict[tuple[str, ...], Callable[[Store], Runner]] = {}
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        middlewares: Iterable[Middleware[JobHandle]] = (),
+    ) -> Callable[[H], H]:
+        """The function decorated handles the jobs of a queue; see `Worker`.
+
+        Raises:
+            ValueError: the queue has a handler.
+
+        """
+        options = self._options(concurrency, timeout, middlewares)
+
+        def register(function: H) -> H:
+            self._add(("queue", queue), lambda store: Worker(store, queue, function, **options))
+            return function
+
+        return register
+
+    def outbox(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        middlewares: Iterable[Middleware[JobHandle]] = (),
+    ) -> Callable[[H], H]:
+        """The function decorated delivers the messages of an outbox; see `OutboxWorker`.
+
+        Raises:
+            ValueError: the outbox has a handler.
+
+        """
+        options = self._options(concurrency, timeout, middlewares)
+
+        def register(function: H) -> H:
+            self._add(
+                ("outbox", name), lambda store: OutboxWorker(store, name, function, **options)
+            )
+            return function
+
+        return register
+
+    def consumer(
+        self,
+        stream: str,
+        name: str,
+        *,
+        max_attempts: int | None = None,
+        on_poison: Literal["stop", "skip"] = "stop",
+        lease: int = 30,
+        middlewares: Iterable[Middleware[StreamEvent]] = (),
+    ) -> Callable[[H], H]:
+        """The function decorated handles a stream's events under this name; see `Consumer`.
+
+        Raises:
+            ValueError: the consumer has a handler.
+
+        """
+        around = tuple(middlewares)
+
+        def make(store: Store, function: Handler) -> Consumer:
+            return Consumer(
+                store,
+                stream,
+                name,
+                function,
+                max_attempts=max_attempts,
+                on_poison=on_poison,
+                lease=lease,
+                grace=self._grace,
+                middlewares=around,
+            )
+
+        def register(function: H) -> H:
+            self._add(("consumer", name, "stream", stream), lambda store: make(store, function))
+            return function
+
+        return register
+
+    def runners(self, store: Store) -> list[Runner]:
+        """A worker or consumer for each handler, not begun yet.
+
+        Raises:
+            TypeError: a handler's signature cannot be served.
+            ValueError: an option is out of range.
+            InvalidName: a name is not legal; `ReservedName` likewise.
+
+        """
+        return [make(store) for make in self._makers.values()]
+
+    async def run(
+        self,
+        store: Store,
+        *,
+        schedules: bool = True,
+        stop: StopToken | None = None,
+        signals: bool = True,
+    ) -> None:
+        """Run everything on an open store, its schedules too, until a signal; see `run`."""
+        await run(
+            *self.runners(store),
+            schedules=store if schedules else None,
+            stop=stop,
+            signals=signals,
+        )
+
+    def _options(
+        self,
+        concurrency: int | None,
+        timeout: float | None,
+        middlewares: Iterable[Middleware[JobHandle]],
+    ) -> dict[str, Any]:
+        return {
+            "concurrency": self._concurrency if concurrency is None else concurrency,
+            "timeout": self._timeout if timeout is None else timeout,
+            "grace": self._grace,
+            "middlewares": (*self._middlewares, *middlewares),
+        }
+
+    def _add(self, key: tuple[str, ...], make: Callable[[Store], Runner]) -> None:
+        if key in self._makers:
+            raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
+        self._makers[key] = make

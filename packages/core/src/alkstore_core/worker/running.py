@@ -1,0 +1,122 @@
+"""A process of workers, consumers and schedules, and the signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+from alkstore_core.errors import DatabaseError, LeadershipLost
+from alkstore_core.stop import StopToken
+from alkstore_core.worker.alarm import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alkstore_core.store import Store
+    from alkstore_core.worker.runner import Runner
+
+_log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def run(
+    *runners: Runner,
+    schedules: Store | None = None,
+    stop: StopToken | None = None,
+    signals: bool = True,
+) -> None:
+    """Run workers and consumers, and fire the schedules of a store, until `stop`.
+
+    With `signals`, as it is in the main thread, SIGTERM and SIGINT are a stop; a second one ends
+    the grace periods that the runners have after it. A lost leadership of the schedules, and
+    trouble with their database, are logged, and it stands by again.
+
+    When one of them ends by an error the others end in order, and the error is raised. A
+    cancellation is a stop without grace.
+
+    Raises:
+        ValueError: there is nothing to run.
+        Closed: a store is not open, was closed, or its wakes have ended.
+        PoisonedEvent: a consumer stopped at an event.
+        BaseExceptionGroup: several of them failed.
+
+    """
+    if not runners and schedules is None:
+        raise ValueError("nothing to run: give workers, consumers or a store with schedules")
+    ending, abort = StopToken(), StopToken()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(runner.run(ending, abort=abort)) for runner in runners]
+    if schedules is not None:
+        tasks.append(loop.create_task(_run_schedules(schedules, ending)))
+    passing_on = loop.create_task(_pass_on(stop or StopToken(), ending))
+    for task in tasks:
+        task.add_done_callback(lambda _: ending.stop())
+    with _signals(ending, abort) if signals else contextlib.nullcontext():
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        finally:
+            passing_on.cancel()
+    errors = [error for task in tasks if (error := _error_of(task)) is not None]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise BaseExceptionGroup("several runners failed", errors)
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+async def _pass_on(stop: StopToken, ending: StopToken) -> None:
+    await stop.wait()
+    ending.stop()
+
+
+async def _run_schedules(store: Store, stop: StopToken) -> None:
+    store.check()
+    backoff = Backoff()
+    while not stop.stopped:
+        try:
+            await store.run_schedules(stop)
+        except LeadershipLost as error:
+            _log.warning("schedules: %s; standing by", error)
+            backoff.reset()
+        except DatabaseError as error:
+            _log.warning("schedules: trying again: %s", error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), backoff.take())
+
+
+@contextlib.contextmanager
+def _signals(ending: StopToken, abort: StopToken) -> Iterator[None]:
+    """The first signal stops, the second aborts; afterwards all is as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        # Python lets only the main thread have signals.
+        yield
+        return
+
+    def ended_by(number: int, _: Any) -> None:
+        token = abort if ending.stopped else ending
+        token.stop()
+        # In the main thread, between two steps of whatever it does: nothing that may wait.
+        name = signal.Signals(number).name
+        asyncio.get_running_loop().call_soon(_log.info, "%s: ending", name)
+
+    before = {number: signal.signal(number, ended_by) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None stands for a handler that was not set by Python and cannot be set by it.
+            if handler is not None:
+                signal.signal(number, handler)

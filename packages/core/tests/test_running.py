@@ -1,0 +1,240 @@
+"""Several runners under one roof: stops, signals, errors, and handlers by decorator."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+from dict_engine import DictEngine, until
+
+from alkstore_core import Closed, DatabaseError, JobState, LeadershipLost, StopToken, Store
+from alkstore_core.worker import App, Consumer, Fail, PoisonedEvent, Worker, run
+
+
+@pytest.fixture
+async def start():
+    """Run a coroutine in a task that does not outlive the test."""
+    tasks = []
+
+    def begin(coroutine):
+        tasks.append(asyncio.create_task(coroutine))
+        return tasks[-1]
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Handler:
+    """A handler that remembers, and waits when told to."""
+
+    def __init__(self):
+        self.seen = []
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self, payload):
+        self.seen.append(payload)
+        await self.go.wait()
+
+
+@pytest.fixture
+def handler():
+    """A handler."""
+    return Handler()
+
+
+async def test_everything_runs_until_the_stop(engine, store, start, handler, clock):
+    """Jobs, events and schedules, under one token."""
+    await store.schedule("tick", "@every 10s", "q", "tick")
+    stop = StopToken()
+
+    running = start(
+        run(
+            Worker(store, "q", handler),
+            Consumer(store, "s", "c", handler),
+            schedules=store,
+            stop=stop,
+            signals=False,
+        )
+    )
+    await store.queue("q").enqueue("job")
+    await store.stream("s").publish("event")
+    await until(lambda: {"job", "event"} == set(handler.seen))
+    await until(lambda: 1_010 in {sleeper.due for sleeper in clock._sleepers})
+    await clock.advance(10)
+    await until(lambda: "tick" in handler.seen)
+    stop.stop()
+    await running
+
+    assert {} == engine.data.leases
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_and_a_second_one_aborts(engine, store, start, handler, number):
+    """What runs goes on after the first; after the second its job is given back."""
+    before = signal.getsignal(number)
+    handler.go.clear()
+    await store.queue("q").enqueue_many([1, 2])
+    worker = Worker(store, "q", handler, concurrency=1)
+
+    running = start(run(worker))
+    await until(lambda: handler.seen)
+    os.kill(os.getpid(), number)
+    await until(lambda: worker._stopping)
+    between = running.done(), worker.running
+    os.kill(os.getpid(), number)
+    await running
+
+    assert (False, 1) == between
+    assert [1] == handler.seen
+    assert [JobState.PENDING] * 2 == [job.state for job in engine.data.jobs.values()]
+    assert before is signal.getsignal(number)
+
+
+async def test_other_threads_run_without_signals(engine, handler):
+    """Python gives signals to the main thread alone; the rest works as everywhere."""
+
+    async def main():
+        stop = StopToken()
+        stop.stop()
+        async with Store(DictEngine(engine.clock)) as store:
+            await run(Worker(store, "q", handler), stop=stop)
+        ended.append(1)
+
+    ended = []
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    await asyncio.to_thread(thread.join, 30)
+
+    assert [1] == ended
+
+
+async def test_an_error_ends_the_others_in_order_and_is_raised(engine, store, start, handler):
+    """The worker beside the consumer that stopped finishes what it had begun."""
+    handler.go.clear()
+
+    async def failing(_):
+        raise Fail("no")
+
+    worker = Worker(store, "q", handler)
+    await store.queue("q").enqueue(1)
+    running = start(run(worker, Consumer(store, "s", "c", failing), signals=False))
+    await until(lambda: handler.seen)
+    await store.stream("s").publish(1)
+    await until(lambda: worker._stopping)
+    handler.go.set()
+
+    with pytest.raises(PoisonedEvent):
+        await running
+    assert {} == engine.data.jobs
+
+
+async def test_several_errors_are_raised_together(store, start, handler):
+    """None of them is hidden behind another."""
+    running = start(run(Worker(store, "a", handler), Worker(store, "b", handler), signals=False))
+    await until(lambda: store._runtime.receivers)
+    await store.close()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await running
+    assert [Closed, Closed] == [type(error) for error in caught.value.exceptions]
+
+
+async def test_a_cancellation_is_a_stop_without_grace(engine, store, start, handler):
+    """Handlers are cancelled, jobs are given back, the cancellation is re-raised."""
+    handler.go.clear()
+    await store.queue("q").enqueue(1)
+
+    running = start(run(Worker(store, "q", handler), schedules=store, signals=False))
+    await until(lambda: handler.seen and engine.data.leases)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert (JobState.PENDING, 0) == (engine.data.jobs[1].state, engine.data.jobs[1].attempts)
+    assert {} == engine.data.leases
+
+
+@pytest.mark.parametrize("error", [LeadershipLost("gone"), DatabaseError("away")])
+async def test_schedules_stand_by_again(store, start, monkeypatch, caplog, error):
+    """Neither a lost leadership nor an outage ends the process."""
+    errors = [error]
+    again = asyncio.Event()
+
+    async def run_schedules(stop):
+        if errors:
+            raise errors.pop()
+        again.set()
+        await stop.wait()
+
+    monkeypatch.setattr(store, "run_schedules", run_schedules)
+    stop = StopToken()
+    running = start(run(schedules=store, stop=stop, signals=False))
+    await asyncio.wait_for(again.wait(), 30)
+    stop.stop()
+    await running
+
+    assert "schedules: " in caplog.text
+    assert str(error) in caplog.text
+
+
+async def test_nothing_to_run_is_a_mistake():
+    """A process that would end at once, or never, is not what was meant."""
+    with pytest.raises(ValueError, match="nothing to run"):
+        await run()
+
+
+async def test_an_app_runs_its_handlers(engine, store, start):
+    """Each decorator gives its function back; each function gets its own work."""
+    around = []
+
+    async def middleware(handle, call_next):
+        around.append(handle.job.payload)
+        await call_next()
+
+    app = App(middlewares=[middleware], concurrency=3)
+    seen = {}
+
+    @app.handler("mail", timeout=5)
+    async def send(payload: str):
+        seen["mail"] = payload
+
+    @app.outbox("hooks", concurrency=1)
+    async def deliver(payload: str):
+        seen["hooks"] = payload
+
+    @app.consumer("orders", "billing", on_poison="skip")
+    async def bill(payload: str):
+        seen["orders"] = payload
+
+    stop = StopToken()
+    running = start(app.run(store, stop=stop, signals=False))
+    await store.queue("mail").enqueue("a")
+    await store.outbox("hooks").enqueue("b")
+    await store.stream("orders").publish("c")
+    await until(lambda: len(seen) == 3 and engine.data.leases)
+    stop.stop()
+    await running
+
+    assert {"mail": "a", "hooks": "b", "orders": "c"} == seen
+    assert {b'"a"', b'"b"'} == set(around)
+    assert ["send", "deliver", "bill"] == [f.__name__ for f in (send, deliver, bill)]
+    assert [3, 1] == [r._concurrency for r in app.runners(store) if isinstance(r, Worker)]
+
+
+def test_a_queue_has_one_handler():
+    """A second one would get half of the jobs."""
+    app = App()
+    app.handler("q")(print)
+    app.outbox("q")(print)
+    app.consumer("q", "c")(print)
+
+    with pytest.raises(ValueError, match="queue q has a handler already"):
+        app.handler("q")(print)
+    with pytest.raises(ValueError, match="outbox q has a handler already"):
+        app.outbox("q")(print)
+    with pytest.raises(ValueError, match="consumer c stream q has a handler already"):
+        app.consumer("q", "c")(print)
