@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, Client, raised, step, value_of, where, which, who
+from alkstore_contract.machine.calls import Call, Client, raised, value_of
 from alkstore_contract.machine.compare import expected, same_job
 from alkstore_contract.machine.enqueuing import Enqueuing, aims
+from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_contract.model.jobs import backoff
 from alkstore_contract.model.queues import Queues
 from alkstore_core import Closed

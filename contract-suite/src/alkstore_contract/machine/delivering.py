@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, raised, step, value_of, where, who
+from alkstore_contract.machine.calls import Call, raised, value_of
 from alkstore_contract.machine.claiming import Claiming
 from alkstore_contract.machine.compare import OUTBOX_PREFIX, expected
+from alkstore_contract.machine.steps import step, where, who
 
 if TYPE_CHECKING:
     from alkstore_contract.machine.actors import Answer
-    from alkstore_contract.machine.base import Client
+    from alkstore_contract.machine.calls import Client
 
 ENDINGS = (
     "succeed",

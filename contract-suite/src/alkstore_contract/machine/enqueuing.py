@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, Machine, raised, step, value_of, where, which, who
+from alkstore_contract.machine.calls import Call, raised, value_of
 from alkstore_contract.machine.compare import expected, same_job, same_jobs
+from alkstore_contract.machine.machine import Machine
+from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_contract.model.jobs import Job, Options, Stamps
 from alkstore_core import CodecError
 

@@ -12,11 +12,12 @@ from hypothesis.errors import HypothesisDeprecationWarning
 from hypothesis.stateful import run_state_machine_as_test
 
 from alkstore_contract.expect import UnmetError
-from alkstore_contract.machine.base import FailedHistoryError
+from alkstore_contract.machine.steps import FailedHistoryError
 
 if TYPE_CHECKING:
     from alkstore_contract.harness import Harness
-    from alkstore_contract.machine.base import Machine, Taken
+    from alkstore_contract.machine.machine import Machine
+    from alkstore_contract.machine.steps import Taken
 
 VARIABLE = "ALKSTORE_HISTORIES"
 """Set to a whole number, histories are random and so many times as many, for nightly runs.

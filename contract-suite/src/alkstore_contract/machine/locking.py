@@ -8,9 +8,10 @@ from attrs import define
 from hypothesis import strategies as st
 
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, Client, Machine, raised, step, value_of, where, who
-from alkstore_contract.machine.base import which as numbers
+from alkstore_contract.machine.calls import Call, Client, raised, value_of
 from alkstore_contract.machine.compare import expected
+from alkstore_contract.machine.machine import Machine
+from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_core import Closed
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Locking(Machine):
         text = f"try_lock({lock!r}, {by!r}, {ttl})"
         self.do(Call(actor, at, text, lambda: at.store.try_lock(lock, by, ttl), judge))
 
-    @step(2, when=_tried, actor=who, number=numbers, ttl=ttls)
+    @step(2, when=_tried, actor=who, number=which, ttl=ttls)
     def renew(self, actor: int, number: int, ttl: int) -> None:
         """A lease is renewed."""
         self._with_lock(
@@ -88,7 +89,7 @@ class Locking(Machine):
             lambda lock: self.model.locks.renew(self.now, lock.name, lock.token, ttl),
         )
 
-    @step(when=_tried, actor=who, number=numbers)
+    @step(when=_tried, actor=who, number=which)
     def unlock(self, actor: int, number: int) -> None:
         """A lease is released."""
         self._with_lock(
@@ -99,7 +100,7 @@ class Locking(Machine):
             lambda lock: self.model.locks.release(self.now, lock.name, lock.token),
         )
 
-    @step(when=_tried, actor=who, number=numbers, fails=st.booleans())
+    @step(when=_tried, actor=who, number=which, fails=st.booleans())
     def lock_block(self, actor: int, number: int, *, fails: bool) -> None:
         """A lock is used as a block, which releases it on leaving, however it is left."""
         lock = self._lock(number)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import actors, sources
 from alkstore_contract.machine.actors import Answer, attempt, settled
-from alkstore_contract.machine.base import Call, Client, raised, step, value_of, where, who
+from alkstore_contract.machine.calls import Call, Client, raised, value_of
 from alkstore_contract.machine.compare import expected, same_job
 from alkstore_contract.machine.enqueuing import Enqueuing
+from alkstore_contract.machine.steps import step, where, who
 from alkstore_contract.model.jobs import PLAIN, Job, Options
 from alkstore_contract.model.numbers import LAST
 from alkstore_contract.model.schedules import Schedule

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, Machine, raised, step, value_of, where, which, who
+from alkstore_contract.machine.calls import Call, raised, value_of
 from alkstore_contract.machine.compare import expected, same_events
+from alkstore_contract.machine.machine import Machine
+from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_contract.model.streams import Event
 from alkstore_core import CodecError
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from alkstore_contract.machine.actors import Answer
-    from alkstore_contract.machine.base import Client
+    from alkstore_contract.machine.calls import Client
     from alkstore_contract.model import Database
 
 STREAMS = ("log", "news")

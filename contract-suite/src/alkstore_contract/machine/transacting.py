@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.base import Call, Open, raised, step, value_of, where, which, who
+from alkstore_contract.machine.calls import Call, Open, raised, value_of
 from alkstore_contract.machine.compare import OUTBOX_PREFIX, expected, same_events
 from alkstore_contract.machine.enqueuing import Enqueuing
+from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_contract.machine.streaming import CONSUMERS, STREAMS, Streaming, consumers, streams
 from alkstore_contract.model import Transaction
 from alkstore_contract.model.jobs import OUTBOX, PLAIN, Options
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from alkstore_contract.machine.actors import Answer
-    from alkstore_contract.machine.base import Client
+    from alkstore_contract.machine.calls import Client
     from alkstore_contract.model import Database
 
 CHANNELS = ("bell", "horn")

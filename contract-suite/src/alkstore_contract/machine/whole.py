@@ -16,7 +16,7 @@ from alkstore_contract.machine.transacting import Transacting
 from alkstore_contract.machine.waking import Waking
 
 if TYPE_CHECKING:
-    from alkstore_contract.machine.base import Client
+    from alkstore_contract.machine.calls import Client
 
 
 class _Jobs(Enqueuing):

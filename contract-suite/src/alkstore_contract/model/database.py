@@ -32,6 +32,21 @@ class Database:
         other.locks, other.schedules = self.locks.copy(), self.schedules.copy()
         return other
 
+    def deadlines(self) -> set[int]:
+        """The times at which something changes by itself."""
+        times: set[int] = set()
+        for job in self.queues.live.values():
+            times.add(job.run_at)
+            if job.expires_at is not None:
+                times.add(job.expires_at)
+            if job.claim is not None:
+                times.add(job.claim.until)
+        for job in self.queues.dead.values():
+            if job.died_at is not None and job.stamps.retention is not None:
+                times.add(job.died_at + job.stamps.retention)
+        times |= {lease.until for lease in self.locks.leases.values()}
+        return times | {schedule.next_fire_at for schedule in self.schedules.all.values()}
+
 
 class Transaction:
     """What a transaction wants to do. Until its commit nobody else sees any of it."""
