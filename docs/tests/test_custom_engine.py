@@ -98,7 +98,7 @@ def environment(home):
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_walk(tmp_path):
     """Whoever follows the guide has an engine that conforms, and a wheel with a proof of it."""
     here = tmp_path / "newcomer"
