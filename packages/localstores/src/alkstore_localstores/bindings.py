@@ -79,6 +79,8 @@ def check_queue_binding(binding: QueueBinding, where: str) -> QueueBinding:
     try:
         parts = urlsplit(binding.endpoint)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        # A login in the address would be a second credential, and shown wherever that is.
+        usable = usable and parts.username is None and parts.password is None
     except ValueError:
         usable = False
     if not usable or not binding.endpoint.isascii() or not binding.endpoint.isprintable():

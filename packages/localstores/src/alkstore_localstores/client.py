@@ -181,11 +181,16 @@ class LocalHttpQueue(Queue):
             # POST is never sent again by aiohttp, whatever happens to the connection.
             async with self._session.post(self._url, data=data, allow_redirects=False) as response:
                 status, content = response.status, await response.read()
-        except TimeoutError as error:
-            raise self._unknown(operation, f"no answer within {self._timeout:g} s") from error
+        except TimeoutError:
+            reason = f"no answer within {self._timeout:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise self._unknown(operation, reason) from error
+        else:
+            return self._read(operation, status, content)
+        # Out here, without a cause: aiohttp's errors hold the request, and so the token.
+        raise self._unknown(operation, reason)
+
+    def _read(self, operation: str, status: int, content: bytes) -> Any:
         try:
             answer = parse(content.decode())
         except ValueError as error:
