@@ -101,7 +101,9 @@ class Compiler:
 
     def _translate(self, statement: Executable, **options: Any) -> _Compiled:
         compiled = statement.compile(dialect=self._dialect, **options)  # type: ignore[attr-defined]
-        gives_rows = statement.is_select or bool(compiled.effective_returning)
+        # Not by the compiler's `effective_returning`: a statement that was made of another by
+        # adding RETURNING after that one was compiled has inherited its memory of having none.
+        gives_rows = statement.is_select or bool(getattr(statement, "_returning", ()))
         names: tuple[str, ...]
         if self._dialect.positional:
             names = tuple(compiled.positiontup)
