@@ -25,7 +25,7 @@ class Retry(AlkstoreError):  # noqa: N818 - a handler says `raise Retry`.
     def __init__(self, reason: Any = None, delay: int | None = None) -> None:
         super().__init__(reason, delay)
         self.reason = reason
-        self.delay = None if delay is None else check_i64("delay", delay)
+        self.delay: int | None = None if delay is None else check_i64("delay", delay)
 
     def __str__(self) -> str:
         return "the handler wants to try again" if self.reason is None else str(self.reason)

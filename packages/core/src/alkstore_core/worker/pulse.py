@@ -36,7 +36,7 @@ class Pulse:
     ) -> None:
         self._store = store
         self._queue = queue
-        self.label = f"queue {queue.name!r}"
+        self.label: str = f"queue {queue.name!r}"
         self._cut = cut
         self._runs: set[Run] = set()
         self._alarm = Alarm(store)

@@ -30,15 +30,18 @@ class Run:
     handler has to go because none landed, `ends_at` when its time is up.
     """
 
+    beat_at: float
+    cut_at: float
+
     __slots__ = ("beat_at", "begun", "cause", "cut_at", "ends_at", "finished", "handle", "task")
 
     def __init__(self, handle: JobHandle, mark: float, timeout: float | None) -> None:
-        self.handle = handle
+        self.handle: JobHandle = handle
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
-        self.begun = False
-        self.finished = False
-        self.ends_at = math.inf if timeout is None else mark + timeout
+        self.begun: bool = False
+        self.finished: bool = False
+        self.ends_at: float = math.inf if timeout is None else mark + timeout
         self.renewed(mark)
 
     def renewed(self, mark: float) -> None:

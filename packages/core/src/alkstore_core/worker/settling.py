@@ -38,7 +38,7 @@ class Settling:
     ) -> None:
         """Prepare: `settled` hears of answered runs, `ready` when it is time to tell again."""
         self._queue = queue
-        self.label = f"queue {queue.name!r}"
+        self.label: str = f"queue {queue.name!r}"
         self._worker_id = worker_id
         self._settled = settled
         self._ready = ready
