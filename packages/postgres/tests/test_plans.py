@@ -24,6 +24,7 @@ READY = "__alkstore_jobs_ready"
 DELAYED = "__alkstore_jobs_delayed"
 PROCESSING = "__alkstore_jobs_processing"
 EXPIRY = "__alkstore_jobs_expiry"
+RECENT = "__alkstore_jobs_recent"
 BY_ID = "__alkstore_jobs_pkey"
 STREAM = "__alkstore_events_stream"
 BY_OFFSET = "__alkstore_events_pkey"
@@ -31,6 +32,10 @@ BY_OFFSET = "__alkstore_events_pkey"
 PLANS = {
     "claim": (claims.CLAIM, {READY, BY_ID, DELAYED, PROCESSING, EXPIRY}),
     "claim anyway": (claims.CLAIM_ANYWAY, {READY, BY_ID}),
+    "claim behind": (
+        claims.CLAIM_BEHIND,
+        {READY, BY_ID, DELAYED, PROCESSING, EXPIRY, RECENT},
+    ),
     "probe": (claims.PROBE, {DELAYED, PROCESSING, EXPIRY, READY}),
     "set ready aside": (claims.SET_READY_ASIDE, {EXPIRY, BY_ID}),
     "set delayed aside": (claims.SET_DELAYED_ASIDE, {EXPIRY, BY_ID}),
@@ -63,9 +68,13 @@ ARGUMENTS = {
     "last_error": "x",
     "limit": 100,
     "now": None,
+    "priority": 0,
     "queue": "q",
     "queues": '["q"]',
+    "run_at": 10,
     "seconds": 10,
+    "since": 10,
+    "slow": 0.003,
     "stream": "s",
     "worker_id": "w",
 }

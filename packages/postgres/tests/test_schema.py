@@ -10,7 +10,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Integer, MetaData, Table, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    literal_column,
+    text,
+)
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import DatabaseError
@@ -213,14 +223,24 @@ async def test_a_killed_migration_has_not_happened(engine, postgres_url, tmp_pat
     assert "0002" == await revision_of(engine, "alkstore")
 
 
-async def test_head_equals_the_tables(engine):
-    """What the revisions make is what the statements are compiled from."""
-    await ensure_schema(engine, "alkstore", migrate=True)
-    expected = MetaData(schema="alkstore")
+def tables_in(schema):
+    """The shared tables, and what the fronts of claims need beside them."""
+    metadata = MetaData(schema=schema)
     for table in tables.sorted_tables:
         # Notifies travel by NOTIFY here, and the version is Alembic's.
         if table not in (channels, meta):
-            table.to_metadata(expected)
+            table.to_metadata(metadata)
+    jobs = metadata.tables[f"{schema}.__alkstore_jobs"]
+    jobs.append_column(Column("made_ready", BigInteger, nullable=False, server_default="0"))
+    ready = jobs.c.state == literal_column("'ready'", Text)
+    Index("__alkstore_jobs_recent", jobs.c.made_ready, jobs.c.queue, postgresql_where=ready)
+    return metadata
+
+
+async def test_head_equals_the_tables(engine):
+    """What the revisions make is what the statements are compiled from."""
+    await ensure_schema(engine, "alkstore", migrate=True)
+    expected = tables_in("alkstore")
 
     def compare(connection):
         options = {
@@ -238,10 +258,7 @@ async def test_head_equals_the_tables(engine):
 async def test_head_has_the_indexes(engine):
     """The revisions make the very indexes that the tables declare, conditions included."""
     await ensure_schema(engine, "alkstore", migrate=True)
-    declared = MetaData(schema="declared")
-    for table in tables.sorted_tables:
-        if table not in (channels, meta):
-            table.to_metadata(declared)
+    declared = tables_in("declared")
     async with engine.begin() as connection:
         await connection.execute(text("CREATE SCHEMA declared"))
         await connection.run_sync(declared.create_all)

@@ -30,16 +30,25 @@ from alkstore_core.sql.claims import CHUNK, EXHAUSTED
 from alkstore_core.sql.dead_letters import as_dead
 from alkstore_core.sql.rows import job_from_row
 from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_jobs, jobs
-from alkstore_postgres.forms import Wake, among, locked, materialized
+from alkstore_postgres.forms import among, locked, materialized
+from alkstore_postgres.fronts import (
+    MADE_READY,
+    OLDEST,
+    OLDEST_IF_SLOW,
+    SLOW_SECONDS,
+    behind,
+    newcomer,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import CTE, Insert, ScalarSelect, Update
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.sql.op import Op
     from alkstore_core.values import Job
+    from alkstore_postgres.fronts import Fronts
 
 
 def _first(*order: ColumnElement[Any], where: Sequence[ColumnElement[bool]]) -> ScalarSelect[Any]:
@@ -79,7 +88,7 @@ _claimed: dict[str, ColumnElement[Any]] = {
 }
 
 
-def _take(*conditions: ColumnElement[bool]) -> Update:
+def _take(*conditions: ColumnElement[bool], mark: ColumnElement[Any]) -> Update:
     best = up_to(
         "limit",
         select(jobs.c.id)
@@ -88,11 +97,17 @@ def _take(*conditions: ColumnElement[bool]) -> Update:
     )
     # Materialised: joined into the change, the choice could be made again and take more.
     taken = materialized(best.with_for_update(of=jobs, skip_locked=True), "best")
-    return update(jobs).where(among(jobs.c.id, taken)).values(_claimed).returning(*job_columns)
+    return (
+        update(jobs).where(among(jobs.c.id, taken)).values(_claimed).returning(*job_columns, mark)
+    )
 
 
-CLAIM = _take(*(due.is_(None) for due in (_due, _lapsed, _ready_expired, _delayed_expired)))
-CLAIM_ANYWAY = _take()
+_nothing_due = [due.is_(None) for due in (_due, _lapsed, _ready_expired, _delayed_expired)]
+_no_newcomer = _first(MADE_READY, where=[jobs.c.state == READY, _unexpired, *newcomer]).is_(None)
+
+CLAIM = _take(*_nothing_due, mark=OLDEST_IF_SLOW)
+CLAIM_ANYWAY = _take(mark=null())
+CLAIM_BEHIND = _take(*_nothing_due, _no_newcomer, behind, mark=OLDEST)
 
 
 def _locked(
@@ -157,24 +172,53 @@ BURY_OVERDRAWN = _bury(
 )
 
 
-def claim(wake: Wake, queue: str, worker_id: str, limit: int) -> Op[list[Job]]:  # noqa: ARG001
+def claim(fronts: Fronts, queue: str, worker_id: str, limit: int) -> Op[list[Job]]:
     """Hand out up to `limit` jobs in claim order, each to exactly one caller."""
     row = {"queue": queue, "worker_id": worker_id, "limit": limit}
-    rows = (yield CLAIM, row).rows
-    if not rows:
-        flags = (yield PROBE, {"queue": queue}).rows[0]
-        if any(flags):
-            yield from _promote(queue, max(limit, CHUNK), *flags[:3])
-            rows = (yield CLAIM_ANYWAY, row).rows
-    found = [job_from_row(row) for row in rows]
+    found = yield from _claim_behind(fronts, row)
+    if len(found) < limit:
+        found += yield from _claim_from_the_beginning(fronts, {**row, "limit": limit - len(found)})
     while spent := [job.id for job in found if job.attempts > job.max_attempts]:
         # Pending without an attempt left: only a job loaded from elsewhere stands like that.
         yield BURY_OVERDRAWN, {"ids": as_json(sorted(spent)), "last_error": EXHAUSTED}
         found = [job for job in found if job.attempts <= job.max_attempts]
-        more = (yield CLAIM_ANYWAY, {**row, "limit": limit - len(found)}).rows
-        found += [job_from_row(row) for row in more]
+        found += _jobs((yield CLAIM_ANYWAY, {**row, "limit": limit - len(found)}).rows)
     found.sort(key=_claim_order)
     return found
+
+
+def _claim_behind(fronts: Fronts, row: Mapping[str, Any]) -> Op[list[Job]]:
+    """Go on where the last claim arrived, if there is such a place."""
+    front = fronts.get(row["queue"])
+    if front is None:
+        return []
+    rows = (yield CLAIM_BEHIND, {**row, **front.parameters}).rows
+    found = _jobs(rows)
+    if len(found) == row["limit"]:
+        fronts.put(row["queue"], found[-1], rows[0][-1], moved=front)
+    else:
+        fronts.drop(row["queue"])
+    return found
+
+
+def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list[Job]]:
+    queue: str = row["queue"]
+    rows = (yield CLAIM, {**row, "slow": SLOW_SECONDS}).rows
+    if rows:
+        found = _jobs(rows)
+        if rows[0][-1] is not None:
+            fronts.put(queue, found[-1], rows[0][-1])
+        return found
+    flags = (yield PROBE, {"queue": queue}).rows[0]
+    if not any(flags):
+        return []
+    yield from _promote(queue, max(row["limit"], CHUNK), *flags[:3])
+    return _jobs((yield CLAIM_ANYWAY, row).rows)
+
+
+def _jobs(rows: Sequence[Sequence[Any]]) -> list[Job]:
+    """Claimed jobs in claim order; their last column is the mark."""
+    return sorted((job_from_row(row[:-1]) for row in rows), key=_claim_order)
 
 
 def _promote(queue: str, chunk: int, due: bool, lapses: bool, expiries: bool) -> Op[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from alkstore_core.sql import claims, dead_letters, inspection, locks, queues, schedules, transfer
+from alkstore_core.sql import dead_letters, inspection, locks, queues, schedules, transfer
 from alkstore_core.sql import streams as core_streams
 from alkstore_core.sql._jobs import as_json
 from alkstore_core.sql.op import Driver, Mode, Op
@@ -17,6 +17,7 @@ from alkstore_postgres import queues as my_queues
 from alkstore_postgres import streams
 from alkstore_postgres.channels import channel_of
 from alkstore_postgres.forms import adapted, notify_all
+from alkstore_postgres.fronts import Fronts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from alkstore_core.spi import Entry, Topic, TopicKind
     from alkstore_core.sql.merging import Merge
     from alkstore_core.sql.signals import Marks
-    from alkstore_core.values import StreamEvent
+    from alkstore_core.values import Job, StreamEvent
 
 T = TypeVar("T")
 
 _same = adapted({})
 
 OPS: Mapping[Callable[..., Op[Any]], Callable[..., Op[Any]]] = {
-    claims.claim: my_claims.claim,
     dead_letters.bury: my_dead_letters.bury,
     dead_letters.purge_dead: my_dead_letters.purge_dead,
     dead_letters.purge_retired: my_dead_letters.purge_retired,
@@ -60,6 +60,7 @@ MERGES: Mapping[Callable[..., Op[Any]], Merge] = {
 
 STEPWISE: frozenset[Callable[..., Op[Any]]] = frozenset(
     {
+        my_claims.claim,
         *OPS.values(),
         *(merge.run for merge in MERGES.values()),
         streams.append,
@@ -130,6 +131,7 @@ class PostgresSession(SqlSession):
         self._schema = schema
         self._publishing = publishing
         self._on_cut = on_cut
+        self._fronts = Fronts()
 
     def announce(self, topics: Sequence[Topic]) -> Op[Marks]:
         names = sorted({channel_of(self._schema, topic) for topic in topics})
@@ -158,6 +160,10 @@ class PostgresSession(SqlSession):
             for topic in wake:
                 self._woke(topic, None)
         return value
+
+    async def claim(self, queue: str, worker_id: str, limit: int) -> list[Job]:
+        arguments = (self._fronts, queue, worker_id, limit)
+        return await self._driver.run(Mode.WRITE, my_claims.claim, *arguments)
 
     async def append(
         self, stream: str, entries: Sequence[Entry], *, wake: Sequence[Topic] = ()
