@@ -6,8 +6,10 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, literal_column
 
 from alkstore_core import DatabaseError
+from alkstore_core.spi import Topic
 from alkstore_core.sql.op import Mode
 from alkstore_postgres import PostgresOpts, PostgresStore
+from alkstore_postgres.channels import channel_of
 
 PICKY = """
 CREATE FUNCTION picky() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -78,6 +80,24 @@ async def test_two_acks_of_one_claim(store):
         *(store.queue("q").ack_batch(ids, "w") for _ in range(5)), handle.ack()
     )
     assert 1 == sum(counts)
+
+
+async def test_a_statement_notifies_once_and_only_if_it_did_something(store, sql):
+    """Many jobs are one notification, and a retry that comes too late is none."""
+    queue = store.queue("q")
+    await queue.enqueue(1)
+    handle = await queue.claim_one("w")
+    assert 1 == await queue.ack_batch([handle.job.id], "w")
+    heard, end = [], asyncio.Event()
+    channel = channel_of("alkstore", Topic("queue", "q"))
+    await sql.add_listener(channel, lambda *_: heard.append(channel))
+    await sql.add_listener("end", lambda *_: end.set())
+    assert not await handle.retry()
+    assert 5 == len(await queue.enqueue_many(range(5)))
+    await store.notify("end")
+    async with asyncio.timeout(10):
+        await end.wait()
+    assert [channel] == heard
 
 
 async def test_a_pool_that_is_taken_is_an_error_in_time(postgres_url):
