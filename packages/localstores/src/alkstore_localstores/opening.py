@@ -16,7 +16,7 @@ from alkstore_localstores.errors import (
     LocalStoreError,
 )
 from alkstore_localstores.formats import SET_MARKER
-from alkstore_localstores.probe import COMPILER, look, probe
+from alkstore_localstores.probe import COMPILER, look, probe, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,6 +120,8 @@ class Opener:
                 raise guard.turso_is_live(path)
             return
         probe(path, self._format)
+        if _exists(path) and not os.access(path, os.W_OK):
+            raise refused(path, f"{path} is read-only for this process", "make it writable")
         if self.dbapi.is_turso:
             # Turso in one mode takes no notice of SQLite, nor of Turso in the other one.
             if guard.is_locked(path) or guard.is_locked(path + guard.SUFFIX):
