@@ -20,8 +20,7 @@ from alkstore_postgres.migrations import VERSION_TABLE, head, scripts
 STATEMENTS = Path(__file__).with_name("roles.sql").read_text()
 UNMIGRATED = PostgresOpts(migrate=False)
 
-# Beside other tests a retry in it was refused twice, for a reason that is not known yet.
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.once
 
 
 class Roles(NamedTuple):
