@@ -23,9 +23,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from faults import MOST_TOLD, faults_of_model, faults_of_saboteur, faults_of_tables
 from patches import Trail
 from sabotage import TABLES
-from verdicts import MOST_TOLD, faults_of_model, faults_of_saboteur, faults_of_tables
 from workers import Task, run_tasks
 
 if TYPE_CHECKING:

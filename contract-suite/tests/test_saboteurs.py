@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from faults import faults_of_tables
 from matrix import Matrix
-from verdicts import faults_of_tables, told
 
 pytestmark = pytest.mark.once
 
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.once
 def test_the_tables_are_whole():
     """Each property has a saboteur; half are stateful; reasons are given; none equal another."""
     matrix = Matrix()
-    assert not (faults := faults_of_tables(matrix.table, matrix.properties)), told(faults)
+    faults = faults_of_tables(matrix.table, matrix.properties)
+    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.alone
@@ -21,7 +22,7 @@ def test_each_saboteur_fails_its_property_and_no_relative_unlisted():
     """The whole matrix is the leg `saboteurs`; here every sixth meets its own family."""
     matrix = Matrix()
     _, faults = matrix.run(matrix.chosen([])[::6], full=False)
-    assert not faults, told(faults)
+    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.alone
@@ -32,4 +33,4 @@ def test_the_model_finds_a_sample_of_the_stateful_ones():
     sample = matrix.stateful(every=20)
     assert sample
     _, faults = matrix.run_model(sample)
-    assert not faults, told(faults)
+    assert not faults, "\n".join(faults)

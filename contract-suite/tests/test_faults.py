@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from faults import faults_of_model, faults_of_saboteur, faults_of_tables
 from sabotage import Saboteur, nothing
-from verdicts import faults_of_model, faults_of_saboteur, faults_of_tables
 
 PROPERTIES = ("a.a", "a.b", "a.c", "a.d", "a.e", "a.f", "a.g")
 

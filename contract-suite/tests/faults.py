@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from sabotage import Saboteur
 
@@ -68,8 +68,3 @@ def faults_of_model(stateful: Collection[str], caught: Collection[str]) -> list[
     if 10 * len(missed) <= len(stateful):
         return []
     return [f"the model misses {len(missed)} of {len(stateful)}: {', '.join(missed)}"]
-
-
-def told(lines: Iterable[str]) -> str:
-    """One per line."""
-    return "\n".join(lines)
