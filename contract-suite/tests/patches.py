@@ -55,9 +55,9 @@ class Patch:
     def seize(self, engine: Engine, notes: dict[Any, Any]) -> None:
         """Change an engine that was not opened yet."""
 
-    def touched_by(self, trail: Trail) -> bool:
+    def touched_by(self, trail: Trail) -> bool:  # noqa: ARG002 - here it makes no difference
         """Whether a property that left this trail can notice; yes, when in doubt."""
-        return trail is not None
+        return True
 
 
 class Real:

@@ -185,6 +185,12 @@ def test_a_misspelt_function_is_refused():
         pass
 
 
-def test_the_tables_can_be_read():
-    """Every table is importable; none repeats another's property."""
-    assert read_tables("saboteurs")
+def test_two_tables_cannot_name_one_property(tmp_path, monkeypatch):
+    """The second would hide the first."""
+    package = tmp_path / "twice"
+    package.mkdir()
+    for name in ("__init__", "first", "second"):
+        (package / f"{name}.py").write_text('SABOTEURS = {"names.empty": None}\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=r"twice\.second repeats names\.empty"):
+        read_tables("twice")
