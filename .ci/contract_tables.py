@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from alkstore_contract import manifest
-from alkstore_contract.backlog import BACKLOG, ids_of
 from alkstore_contract.show import properties_markdown
+from verification_backlog import BACKLOG, ids_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/architecture/core-contract.md"
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from alkstore_contract import manifest
-from alkstore_contract.backlog import BACKLOG, Item, ids_of
 from contract_tables import PAGE, with_tables
+from verification_backlog import BACKLOG, Item, ids_of
 from wheelhouse import ROOT
 
 
