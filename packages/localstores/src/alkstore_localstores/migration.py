@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 import time
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import attrs
@@ -103,7 +103,7 @@ def _back_up(source: Path, home: Path) -> Path:
     home.mkdir(mode=0o700, exist_ok=True)
     backup = home / f"{source.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     try:
-        shutil.copytree(source, backup, symlinks=True)
+        copytree(source, backup, symlinks=True)
     except FileExistsError as error:
         raise _refused(f"the backup {backup} exists already", backup, "try again") from error
     for copy in [*backup.rglob("*"), backup, home]:
