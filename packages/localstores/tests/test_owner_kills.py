@@ -1,0 +1,120 @@
+"""Owners that are killed under load, counted from outside."""
+
+import asyncio
+import collections
+import contextlib
+import random
+
+import pytest
+
+from alkstore_localstores import LocalStoreError
+from alkstore_localstores.client import LocalHttpQueue
+from alkstore_localstores.owner.admin import ask
+
+PRODUCERS = 8
+CONSUMERS = 8
+ROUNDS = 5
+LEASE = 30_000
+
+
+class Ledger:
+    """What clients were told, and what they must not be told later."""
+
+    def __init__(self) -> None:
+        self.sent = set()
+        self.maybe_sent = set()
+        self.acked = set()
+        self.maybe_acked = set()
+        self.deliveries = collections.Counter()
+        self.epoch = 0
+        self.seen = set()
+        self.events = 0
+
+    def delivered(self, message) -> None:
+        """One more delivery, which must be allowed."""
+        self.events += 1
+        name = message.payload
+        assert name in self.sent | self.maybe_sent, f"{name} was never sent"
+        assert name not in self.acked, f"{name} came back after its ack"
+        # Within the life of one owner no lease ends here.
+        assert (self.epoch, name) not in self.seen, f"{name} went to two receivers at once"
+        self.seen.add((self.epoch, name))
+        self.deliveries[name] += 1
+        assert message.attempt >= self.deliveries[name]
+
+
+async def produce(queue, ledger, names) -> None:
+    """Send until the owner is gone."""
+    with contextlib.suppress(LocalStoreError):
+        while True:
+            part = [next(names) for _ in range(3)]
+            ledger.maybe_sent.update(part)
+            await queue.send(part[0])
+            ledger.sent.add(part[0])
+            ledger.events += 1
+            outcomes = await queue.send_batch(part[1:])
+            for name, outcome in zip(part[1:], outcomes, strict=True):
+                if outcome.status == "sent":
+                    ledger.sent.add(name)
+                else:
+                    assert outcome.status == "unknown"
+                    raise LocalStoreError(outcome.code, outcome.message)
+
+
+async def consume(queue, ledger, chance) -> None:
+    """Receive, and acknowledge most of it, until the owner is gone."""
+    with contextlib.suppress(LocalStoreError):
+        while True:
+            messages = await queue.receive(chance.randint(1, 10))
+            for message in messages:
+                ledger.delivered(message)
+            done = [m for m in messages if chance.random() < 0.8]
+            # An ack that is under way may have been carried out.
+            ledger.maybe_acked.update(m.payload for m in done)
+            for message, outcome in zip(
+                done, await queue.ack_batch([m.receipt_handle for m in done]), strict=True
+            ):
+                if outcome.status == "acknowledged":
+                    ledger.acked.add(message.payload)
+
+
+@pytest.mark.once
+async def test_a_killed_owner_keeps_its_word(tmp_path, driver, spawn):
+    """An acknowledged send is never lost, an acknowledged ack never comes back, and each message
+    is with one receiver at a time; what was in flight comes back after its lease.
+    """
+    chance = random.Random()
+    names = (f"m{n}" for n in range(10**9))
+    ledger = Ledger()
+    made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
+    port = 0
+    for _ in range(ROUNDS):
+        actor = spawn("owner.py", tmp_path, port, driver, ledger.epoch * LEASE)
+        address = actor.answer()
+        port = int(address.rpartition(":")[2])
+        async with LocalHttpQueue(f"{address}/queues/jobs", made["token"]) as queue:
+            workers = [asyncio.create_task(produce(queue, ledger, names)) for _ in range(PRODUCERS)]
+            workers += [
+                asyncio.create_task(consume(queue, ledger, chance)) for _ in range(CONSUMERS)
+            ]
+            target = ledger.events + chance.randint(50, 600)
+            while ledger.events < target:
+                assert not any(worker.done() for worker in workers), "nobody killed it yet"
+                await asyncio.sleep(0.001)
+            actor.kill()
+            await asyncio.gather(*workers)
+        ledger.epoch += 1
+    actor = spawn("owner.py", tmp_path, port, driver, ledger.epoch * LEASE)
+    async with LocalHttpQueue(f"{actor.answer()}/queues/jobs", made["token"]) as queue:
+        left = await queue.stats()
+        assert (0, 0) == (left.in_flight, left.delayed)
+        while messages := await queue.receive(10):
+            for message in messages:
+                ledger.delivered(message)
+            outcomes = await queue.ack_batch([m.receipt_handle for m in messages])
+            assert {"acknowledged"} == {outcome.status for outcome in outcomes}
+            ledger.acked.update(message.payload for message in messages)
+        assert 0 == (await queue.stats()).total
+    lost = ledger.sent - ledger.acked - ledger.maybe_acked
+    assert set() == lost
+    assert len(ledger.sent) > 50 * ROUNDS
