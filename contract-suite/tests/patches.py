@@ -33,6 +33,10 @@ class Trail(NamedTuple):
     named: set[str]
     """Every name in that code."""
 
+    def has_method(self, name: str) -> bool:
+        """Whether a method of this name ran, whichever class has it."""
+        return any(where.endswith(f".{name}") for _, where in self.ran)
+
 
 class Patch:
     """Nothing replaced yet."""
@@ -130,7 +134,7 @@ class _Method(Patch):
         self._change = change
 
     def touched_by(self, trail: Trail) -> bool:
-        return any(where.endswith(f".{self._name}") for _, where in trail.ran)
+        return trail.has_method(self._name)
 
 
 class _Primitive(_Method):
@@ -259,7 +263,7 @@ class _HarnessMethod(Patch):
         self._name = name
 
     def touched_by(self, trail: Trail) -> bool:
-        return any(where.endswith(f".{self._name}") for _, where in trail.ran)
+        return trail.has_method(self._name)
 
 
 def primitive(name: str, change: Change, *, where: Literal["all", "auto", "tx"] = "all") -> Patch:
