@@ -5,9 +5,8 @@ import traceback
 
 import pytest
 
-from alkstore_localstores import LocalStoreError
+from alkstore_localstores import LocalHttpQueue, LocalKv, LocalStoreError
 from alkstore_localstores.bindings import kv_binding, queue_binding, variable
-from alkstore_localstores.client import LocalHttpQueue
 
 QUEUE = {"service": "local-queue-http", "endpoint": "http://127.0.0.1:1/q", "token": "secret"}
 KV = {"service": "local-kv", "dataDir": "/data"}
@@ -38,6 +37,14 @@ def test_a_client_comes_from_its_binding(monkeypatch):
     for name, value in environ(jobs=QUEUE).items():
         monkeypatch.setenv(name, value)
     assert "http://127.0.0.1:1/q" == LocalHttpQueue.from_binding("jobs").endpoint
+
+
+async def test_a_kv_store_comes_from_its_binding(tmp_path):
+    """It lies in the directory that the binding names."""
+    async with LocalKv.from_binding("cache", environ(cache=KV | {"dataDir": str(tmp_path)})) as kv:
+        await kv.put("k", b"v")
+        assert str(tmp_path) == kv.data_dir
+    assert (tmp_path / "localkv.sqlite").is_file()
 
 
 def test_a_kv_binding_is_read():

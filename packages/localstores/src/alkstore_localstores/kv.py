@@ -11,6 +11,7 @@ import attrs
 
 from alkstore_core.sql.op import Mode
 from alkstore_localstores import kv_ops
+from alkstore_localstores.bindings import kv_binding
 from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import KV
@@ -18,7 +19,7 @@ from alkstore_localstores.tokens import I64_MAX, cursor, read_cursor, read_versi
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
 
     from alkstore_core.sql.op import Op
@@ -81,6 +82,22 @@ class LocalKv:
 
         """
         self._file = StoreFile(data_dir, KV, driver=driver, clock=clock)
+
+    @classmethod
+    def from_binding(
+        cls,
+        name: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        driver: DriverName = "sqlite3",
+    ) -> Self:
+        """The store of a binding, from `ALIEN_<NAME>_BINDING`.
+
+        Raises:
+            LocalStoreError: `BINDING_NOT_CONFIGURED`, `BINDING_CONFIG_INVALID`.
+
+        """
+        return cls(kv_binding(name, environ), driver=driver)
 
     @property
     def data_dir(self) -> str:
