@@ -53,8 +53,8 @@ def code_digest(found: Distribution) -> str:
     """
     entries = _code(found)
     here = {path for top in _tops(entries) for path in _on_disk(found, top)}
-    for path in sorted(here - entries.keys()):
-        raise UncertifiableError(f"{path} was not installed with {found.name}")
+    if strange := sorted(here - entries.keys()):
+        raise UncertifiableError(f"{strange[0]} was not installed with {found.name}")
     digest = hashlib.sha256()
     for path, recorded in sorted(entries.items()):
         try:
