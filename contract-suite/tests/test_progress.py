@@ -41,6 +41,12 @@ def test_bar():
     assert said.endswith("\x1b[2K")
 
 
+def test_long_trouble():
+    """What is told of a property is one line, which can be searched for."""
+    why = " ".join(["because of this"] * 20)
+    assert f"missing: a.one: {why}\n" in shown(("a.one", why))
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_trouble(terminal):
     """What fails or is lost is told at once, with its reason."""

@@ -1,5 +1,6 @@
 """`alkstore-contract run`: only a whole run in which everything held is green."""
 
+import io
 import json
 import os
 import shlex
@@ -8,9 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fake_kit import ENGINE, IDS, install_kit
+from rich.console import Console
+
+from alkstore_contract import show
+from alkstore_contract.report import read
 
 NAMED = """
 class Engine(Engine):
@@ -143,6 +149,22 @@ def test_ends_badly(place):
         "reasons"
     ]
     assert ALL_HELD == states(report)
+
+
+def test_ids_are_whole(place):
+    """However narrow the table of what is wanting is, an id in it can be given to `explain`."""
+    place.engine(NAMED.format(then="raise ValueError('two is odd')"))
+    place.run(check=1)
+    sentences = {"fake.second": SimpleNamespace(sentence="The second holds three times.")}
+    console = Console(width=40, file=io.StringIO())
+    console.print(show.wanting_table(read(place.work / "report.json"), sentences))
+    assert "fake.second" in console.file.getvalue()
+
+
+def test_long_reasons(place):
+    """A reason is not broken where a line would end: it may hold paths and tracebacks."""
+    place.engine("raise ValueError('no import' * 30)")
+    assert "no import" * 30 in place.run(check=3)[1]
 
 
 @pytest.mark.parametrize("code", ["import os; os._exit(0)", "raise ValueError('no import')"])
@@ -526,6 +548,15 @@ def test_bench(place):
     """It has arguments of its own."""
     _, said = place.cli("bench", "--help", check=0)
     assert "--quick" in said
+
+
+def test_warnings_are_errors(place, monkeypatch):
+    """Where warnings are errors, none of the kit's own is laid to the engine."""
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    place.kit = place.engine_home
+    place.cli("run", "sqlite", "--select", "processes.once", "--report", "r.json", check=3)
+    report = json.loads((place.work / "r.json").read_text())
+    assert "held" == states(report)["processes.once"]
 
 
 @pytest.mark.parametrize("engine", ["mem", "sqlite"])

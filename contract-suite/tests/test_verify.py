@@ -200,7 +200,11 @@ def test_edited_outcome(place):
         ("[]", "no report"),
         ('{"canonical": {}}', "no report"),
         ('{"canonical": {"format": 2}}', "format 2"),
-        ('{"canonical": {"format": 1}}', "is not an object with canonical, seal, run"),
+        (
+            '{"canonical": {"format": 1}}',
+            "with \\['canonical'\\] is not an object with canonical, seal, run",
+        ),
+        ('{"canonical": {"format": 1}, "seal": "", "run": []}', "canonical: an object with"),
     ],
 )
 def test_garbage(tmp_path, text, why):

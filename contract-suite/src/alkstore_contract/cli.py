@@ -166,7 +166,7 @@ def _print_report(console: Console, report: Report) -> None:
         console.print(show.wanting_table(report, manifest()))
     console.print(show.summary_table(report))
     for reason in dict.fromkeys((*report.canonical["reasons"], *report.run["undigested"])):
-        console.print(f"* {reason}", markup=False, highlight=False)
+        console.print(f"* {reason}", markup=False, highlight=False, soft_wrap=True)
     style = "bold green" if report.verdict == "conforms" else "bold red"
     console.print(show.SAYS[report.verdict], style=style)
 

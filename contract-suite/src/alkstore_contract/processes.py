@@ -50,8 +50,10 @@ class Process:
     async def start(cls, harness: str, address: str, function: str, args: Sequence[Any]) -> Process:
         """Start `function` of `harness`'s store at `address`."""
         process = await asyncio.create_subprocess_exec(
-            # Without -P the working directory would come before what is installed.
-            *(sys.executable, "-P", "-m", "alkstore_contract.processes"),
+            # Without -P the working directory would come before what is installed. The package
+            # imports this module itself: runpy warns of that, and nobody can do anything about it.
+            *(sys.executable, "-P", "-W", "ignore::RuntimeWarning:runpy"),
+            *("-m", "alkstore_contract.processes"),
             harness,
             address,
             function,

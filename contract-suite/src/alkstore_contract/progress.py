@@ -57,7 +57,8 @@ class Progress:
         if error is not None:
             self._wanting += 1
             state = "missing" if isinstance(what, str) else "failed"
-            self._console.print(f"{state}: {id_}: {gist(error)}", markup=False, highlight=False)
+            said = f"{state}: {id_}: {gist(error)}"
+            self._console.print(said, markup=False, highlight=False, soft_wrap=True)
         self._bar.update(self._task, completed=self._done, description=id_)
         tenth = self._done * LINES // self._total > (self._done - 1) * LINES // self._total
         if tenth and not self._console.is_terminal:

@@ -188,4 +188,7 @@ def _check(value: Any, shape: Any, where: str) -> None:
 
 def _expect(fits: object, value: Any, what: str, where: str) -> None:
     if not fits:
-        raise ReportError(f"{where}: {reprlib.repr(value)} is not {what}")
+        # The names of an object say what it lacks.
+        named = f"an object with {reprlib.repr(list(value))}" if isinstance(value, dict) else None
+        told = named or reprlib.repr(value)
+        raise ReportError(f"{where}: {told} is not {what}")

@@ -60,6 +60,7 @@ def summary_table(report: Report) -> Table:
 def wanting_table(report: Report, manifest: Mapping[str, Property]) -> Table:
     """What failed, and what was not seen to hold."""
     table = Table("property", "promise", "what happened", show_lines=True)
+    table.columns[0].no_wrap = True
     for id_, state, why in wanting(report):
         table.add_row(id_, manifest[id_].sentence, f"{state}: {why}")
     return table

@@ -41,7 +41,9 @@ def selected(parts: Sequence[str]) -> list[Property]:
     for part in parts:
         if not any(_is_part(part, prop) for prop in everything):
             known = ", ".join(sorted({prop.mechanism for prop in everything}))
-            raise LookupError(f"no property {part!r}; the mechanisms are {known}")
+            raise LookupError(
+                f"no property {part!r}; the mechanisms are {known}, and `list` shows the ids"
+            )
     return [p for p in everything if not parts or any(_is_part(part, p) for part in parts)]
 
 
