@@ -208,13 +208,8 @@ async def measure(report: Report, driver: Any, home: Path, options: argparse.Nam
 
 async def scan(report: Report, driver: Any, kv: LocalKv, options: argparse.Namespace) -> None:
     """Read all keys of a large table, in memory that does not grow with it."""
-    for part in (
-        itertools.batched(range(options.keys), 5000)
-        if sys.version_info >= (3, 12)
-        else (
-            range(start, min(start + 5000, options.keys)) for start in range(0, options.keys, 5000)
-        )
-    ):
+    for first in range(0, options.keys, 5000):
+        part = range(first, min(first + 5000, options.keys))
         await asyncio.gather(*(kv.put(f"scan:{number:07}", VALUE) for number in part))
     count, start = 0, time.perf_counter()
     async for _ in kv.scan("scan:"):
