@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 10.0
 """How long a call may take, in real time, before it counts as hanging."""
 
-TURNS = 5
-"""Turns of the loop in which something that should not happen gets its chance to happen."""
-
 
 @frozen
 class Answer:
@@ -86,9 +83,3 @@ async def settled(answer: asyncio.Future[Answer], what: str) -> Answer:
     if not answer.done():
         raise UnmetError(f"{what} has not come back after {PATIENCE_SECONDS:g} seconds")
     return answer.result()
-
-
-async def turns() -> None:
-    """Let everybody run for a moment."""
-    for _ in range(TURNS):
-        await asyncio.sleep(0)

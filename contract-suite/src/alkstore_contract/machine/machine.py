@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from alkstore_contract.case import START
 from alkstore_contract.expect import UnmetError
-from alkstore_contract.machine.actors import Actor, Answer, attempt, settled, turns
+from alkstore_contract.machine.actors import Actor, Answer, attempt, settled
 from alkstore_contract.machine.calls import Call, Client, Open, raised, value_of
 from alkstore_contract.machine.steps import (
     ACTORS,
@@ -31,6 +31,7 @@ from alkstore_contract.machine.steps import (
     which,
 )
 from alkstore_contract.model import Database
+from alkstore_contract.pending import turns
 from alkstore_core import DatabaseError, ManualClock
 
 if TYPE_CHECKING:

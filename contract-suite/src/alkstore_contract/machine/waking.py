@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from alkstore_contract.expect import UnmetError
 from alkstore_contract.machine import sources
-from alkstore_contract.machine.actors import Answer, attempt, settled, turns
+from alkstore_contract.machine.actors import Answer, attempt, settled
 from alkstore_contract.machine.calls import Call, Client, raised, value_of
 from alkstore_contract.machine.compare import expected, same_event
 from alkstore_contract.machine.steps import step, where, which, who
 from alkstore_contract.machine.streaming import CONSUMERS, STREAMS, Streaming, consumers, streams
 from alkstore_contract.machine.transacting import CHANNELS
 from alkstore_contract.model.wakes import Listener, Subscriber
+from alkstore_contract.pending import turns
 from alkstore_core import PayloadTooLarge, StopToken
 
 if TYPE_CHECKING:
