@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import backlog
 import fairness
+import handling
 import hop
 import wakes
 import workloads
@@ -18,7 +19,7 @@ from scene import FileScene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ALL = [*workloads.ALL, *backlog.ALL, *wakes.ALL, *fairness.ALL]
+ALL = [*workloads.ALL, *backlog.ALL, *wakes.ALL, *fairness.ALL, *handling.ALL]
 
 
 @contextmanager

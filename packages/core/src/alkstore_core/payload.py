@@ -57,7 +57,7 @@ def decode_payload(data: bytes) -> Any:
             an integer of more than 4,300 digits.
 
     """
-    decode = _decode
+    decode: Callable[[str], Any] = _decode_quickly
     if len(data) > _ALWAYS_CONVERTIBLE and sys.get_int_max_str_digits() != MAX_DIGITS:
         decode = _decode_exactly
     try:
@@ -136,5 +136,16 @@ def _make_encoder() -> Callable[[Any], str]:
 
 
 _text = _make_encoder()
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decode_quickly(text: str) -> Any:
+    # What we have encoded has no space around it, so nobody need look for any.
+    try:
+        value, end = _decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        return _decoder.decode(text)
+    return value if end == len(text) else _decoder.decode(text)
+
+
 _decode_exactly = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_exact_int).decode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import operator
 from typing import TYPE_CHECKING
 
 from alkstore_core.errors import Closed, DatabaseError
@@ -12,13 +13,16 @@ from alkstore_core.worker.alarm import Alarm
 from alkstore_core.worker.runs import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from alkstore_core.queues import JobSource
     from alkstore_core.store import Store
     from alkstore_core.worker.runs import Run
 
 _log = logging.getLogger(__name__)
+
+_beat_at = operator.attrgetter("beat_at")
+_ends_at = operator.attrgetter("ends_at")
 
 TRY_AGAIN_S = 0.5
 """Real seconds between heartbeats that the database refuses to take."""
@@ -48,10 +52,11 @@ class Pulse:
         """Every claim that is not settled."""
         return self._runs
 
-    def add(self, runs: Iterable[Run]) -> None:
+    def add(self, runs: Sequence[Run]) -> None:
         """Keep these claims from now on."""
         self._runs.update(runs)
-        if min((run.next for run in runs), default=math.inf) < self._armed:
+        # They begin now, so the first thing to come is a heartbeat or the end of a job's time.
+        if min(map(_beat_at, runs)) < self._armed or min(map(_ends_at, runs)) < self._armed:
             self._alarm.ring()
 
     def remove(self, runs: Iterable[Run]) -> None:

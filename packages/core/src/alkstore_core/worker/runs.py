@@ -42,13 +42,14 @@ class Run:
         self.begun: bool = False
         self.finished: bool = False
         self.ends_at: float = math.inf if timeout is None else mark + timeout
-        self.renewed(mark)
+        seconds = handle.job.visibility_timeout_s
+        self.beat_at = mark + seconds / 3
+        self.cut_at = mark + (seconds - CUT_S if seconds > 2 * CUT_S else seconds * 0.75)
 
     def renewed(self, mark: float) -> None:
         """The claim lasts its visibility timeout from `mark` on, at least."""
-        seconds = self.handle.job.visibility_timeout_s
-        self.beat_at = mark + seconds / 3
-        self.cut_at = mark + (seconds - CUT_S if seconds > 2 * CUT_S else seconds * 0.75)
+        later = Run(self.handle, mark, None)
+        self.beat_at, self.cut_at = later.beat_at, later.cut_at
 
     def leave(self) -> None:
         """No more heartbeats: let the claim lapse, unless it is settled before."""

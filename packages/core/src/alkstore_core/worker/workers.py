@@ -208,7 +208,12 @@ class Worker(Runner):
         run.finished = True
         run.ends_at = math.inf
         self._running -= 1
-        self._threads_left.discard(run)
+        if self._threads_left:
+            self._threads_left.discard(run)
+        if error is None and run.cause is None and not run.handle.settled:
+            self._settling.ack(run)
+            self._alarm.ring()
+            return
         if run.cause is Cause.LOST or run.handle.settled:
             self._pulse.remove((run,))
         elif error is not None:

@@ -1,0 +1,53 @@
+"""A worker beside a raw loop on the plain `sqlite3` module."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from alkstore_sqlite import SqliteStore
+from frame import Sample, Workload
+from raw import RawFile, create
+from scene import options
+from working import CONCURRENCY, JOBS, hand_out, rows, through_worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scene import FileScene
+
+AGAINST, ALONE = rows("FULL ", 24_000)
+
+
+async def raw_loop(raw: RawFile, jobs: int) -> float:
+    """Jobs per second of claim, hand out, delete; two commits for each hundred jobs."""
+    done = 0
+    start = time.perf_counter()
+    while done < jobs:
+        claimed = raw.claim(CONCURRENCY)
+        await hand_out(claimed)
+        raw.delete(claimed)
+        done += len(claimed)
+    return jobs / (time.perf_counter() - start)
+
+
+async def _rounds(scene: FileScene) -> AsyncIterator[Sample]:
+    jobs = scene.count(JOBS, CONCURRENCY)
+    for _ in range(scene.rounds):
+        async with AsyncExitStack() as stack:
+            paths = [stack.enter_context(scene.file()) for _ in range(2)]
+            for path in paths:
+                await create(path, "FULL")
+                with RawFile(path, "FULL") as file:
+                    file.fill(jobs)
+            raw = stack.enter_context(RawFile(paths[0], "FULL"))
+            store = SqliteStore(paths[1], opts=options("FULL"))
+            await stack.enter_async_context(store)
+            reference = await raw_loop(raw, jobs)
+            rate = await through_worker(store, jobs)
+        yield Sample(row=AGAINST.name, ours=rate, reference=reference)
+        yield Sample(row=ALONE.name, ours=rate)
+
+
+ALL = [Workload(rows=(AGAINST, ALONE), rounds=_rounds)]
