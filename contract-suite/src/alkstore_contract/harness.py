@@ -72,7 +72,8 @@ class Facts:
     reach: Literal["process", "host", "cluster"] = field(
         validator=in_(("process", "host", "cluster"))
     )
-    """From where stores reach one database. Beyond `process`, `Harness.spawn` is used."""
+    """From where stores reach one database. Beyond `process`, `Harness.spawn` is used; and to see
+    that what is `durable` outlives a process, while no other one has a store open."""
 
     receiver_closes_on: Literal["close", "loss"] = field(validator=in_(("close", "loss")))
     """`close`: a receiver ends with its store only. `loss`: also when the engine can no longer

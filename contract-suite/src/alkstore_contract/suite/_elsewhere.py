@@ -45,6 +45,13 @@ async def elsewhere(case: Case, function: Callable[..., Awaitable[None]], *args:
     """Run `async def function(store, line, *args)` in as much of a distance as the engine has."""
     if case.facts.reach == "process":
         return _Client(case.unopened(), function, args)
+    return await in_a_process(case, function, *args)
+
+
+async def in_a_process(
+    case: Case, function: Callable[..., Awaitable[None]], *args: Any
+) -> Neighbour:
+    """Run it in another process, whatever the reach: nobody else may be at the database."""
     return await case.spawn(f"{function.__module__}:{function.__qualname__}", *args)
 
 
