@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -23,8 +24,9 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import turso
+
 from alkstore_localstores import LocalKv, kv_ops
-from alkstore_localstores.drivers import find
 from alkstore_localstores.probe import COMPILER
 from alkstore_localstores.queue import LocalQueue
 
@@ -49,9 +51,14 @@ GETS = 5000.0
 
 @contextlib.contextmanager
 def bare(path: Path, driver: Any, *, multiprocess: bool) -> Iterator[Any]:
-    """One connection, as the store's own are."""
-    connection = find(driver).connect(str(path), lambda: None, multiprocess=multiprocess)
+    """One connection of the driver itself, with the settings of the store's own."""
+    if driver == "sqlite3":
+        connection = sqlite3.connect(path, isolation_level=None)
+    else:
+        features = "multiprocess_wal" if multiprocess else None
+        connection = turso.connect(str(path), experimental_features=features, isolation_level=None)
     try:
+        connection.execute("PRAGMA synchronous=FULL")
         yield connection
     finally:
         connection.close()

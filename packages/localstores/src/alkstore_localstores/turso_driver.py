@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import turso
+from turso._turso import PyTursoStatusCode as _Status
 
 from alkstore_core.sql.dbapi import Fault
 from alkstore_localstores.drivers import BUSY_SECONDS
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
     from alkstore_core.sql.dbapi import Connection, Cursor
     from alkstore_localstores.drivers import DriverName
 
+# BEGIN and COMMIT come with each group of operations.
+_TRANSACTIONS = frozenset({"BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"})
+
 _MULTIPROCESS = "multiprocess_wal"
 _BUSY = "Busy"
 
-# Their texts, as Turso has no codes: the file or the disk is not what it should be.
-_LOST = ("I/O error", "readonly", "read-only", "Corrupt", "not a database", "Invalid page", "full")
+# The file or the disk is not what it should be: errors that say so by their kind, and texts of
+# those that do not.
+_LOST_KINDS = frozenset({"Corrupt", "DatabaseFull", "IoError", "NotAdb", "Readonly"})
+_LOST = ("I/O error", "readonly", "Corrupt", "not a database", "Invalid page")
 
 
 class TursoError(Exception):
@@ -35,22 +41,27 @@ class TursoError(Exception):
 
 
 class TursoConnection:
-    """A connection that lets go of everything when it is closed, and turns panics into errors."""
+    """A connection that lets go of everything when it is closed, and turns panics into errors.
+
+    It keeps the statements it has prepared, below pyturso's own cursors: those prepare each
+    statement twice each time, which takes longer than most of ours do. That is no public
+    interface, and the extra asks for exactly one release.
+    """
 
     def __init__(self, path: str, features: str | None) -> None:
         self.release: Callable[[], None] | None = None
-        self._connection: Any = _told(
-            lambda: turso.connect(path, experimental_features=features, isolation_level=None)
-        )
+        self._prepared: dict[str, Any] = {}
+        connection = _told(lambda: turso.connect(path, experimental_features=features))
+        self._connection: Any = connection._conn  # noqa: SLF001 - see above
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
-        return bool(_told(lambda: self._connection.in_transaction))
+        return not _told(self._connection.get_auto_commit)
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
         """Execute to the end; the rows are read, so that no statement stays unfinished."""
-        finished: Cursor = _told(lambda: _Finished(self._connection.execute(sql, parameters)))
+        finished: Cursor = _told(lambda: self._execute(sql, tuple(parameters)))
         return finished
 
     def close(self) -> None:
@@ -59,6 +70,7 @@ class TursoConnection:
         release, self.release = self.release, None
         try:
             if connection is not None:
+                _told(self._finalize_all)
                 _told(connection.close)
         finally:
             # The database's locks go with the last reference.
@@ -66,17 +78,55 @@ class TursoConnection:
             if release is not None:
                 release()
 
+    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> _Finished:
+        kept = bool(parameters) or sql in _TRANSACTIONS
+        # Out of the dictionary while it runs: one that has failed is not used again.
+        statement = self._prepared.pop(sql, None) or self._connection.prepare_single(sql)
+        try:
+            if parameters:
+                statement.bind(parameters)
+            finished = _rows(statement) if statement.columns() else _count(statement)
+            statement.reset()
+        except BaseException:
+            kept = False
+            raise
+        finally:
+            if kept:
+                self._prepared[sql] = statement
+            else:
+                statement.finalize()
+        return finished
 
-class _Finished:
+    def _finalize_all(self) -> None:
+        prepared, self._prepared = self._prepared, {}
+        for statement in prepared.values():
+            statement.finalize()
+
+
+class _Finished(NamedTuple):
     """What a statement gave."""
 
-    def __init__(self, cursor: Any) -> None:
-        self.rowcount: int = cursor.rowcount
-        self._rows: list[Any] = cursor.fetchall()
-        cursor.close()
+    rows: list[Any]
+    rowcount: int
 
     def fetchall(self) -> list[Any]:
-        return self._rows
+        return self.rows
+
+
+def _rows(statement: Any) -> _Finished:
+    rows = []
+    while (status := statement.step()) != _Status.Done:
+        if status == _Status.Row:
+            rows.append(statement.row())
+        else:
+            statement.run_io()
+    return _Finished(rows, -1)
+
+
+def _count(statement: Any) -> _Finished:
+    while (result := statement.execute()).status == _Status.Io:
+        statement.run_io()
+    return _Finished([], int(result.rows_changed))
 
 
 class TursoDbapi:
@@ -117,7 +167,10 @@ def _told(action: Callable[[], Any]) -> Any:
 
 
 def _fault(error: Exception) -> Fault:
-    if _BUSY in (type(error).__name__, type(error.__context__).__name__):
+    # What is connecting has wrapped its errors, what is executing has not.
+    kinds = {type(error).__name__, type(error.__context__).__name__}
+    if _BUSY in kinds:
         return Fault.BUSY
     text = str(error)
-    return Fault.CONNECTION if any(word in text for word in _LOST) else Fault.STATEMENT
+    lost = not kinds.isdisjoint(_LOST_KINDS) or any(word in text for word in _LOST)
+    return Fault.CONNECTION if lost else Fault.STATEMENT
