@@ -198,6 +198,10 @@ async def test_a_foreign_uuid_on_an_existing_row_is_refused(queue, operation):
     await queue.ack(message.receipt_handle)
 
 
+# Random ones would give each worker of xdist other cases.
+SOME_UUID = "6b8f2c52-8f0e-4a58-9d0e-0a6c4c1f7a11"
+
+
 @pytest.mark.parametrize(
     "handle",
     [
@@ -206,12 +210,12 @@ async def test_a_foreign_uuid_on_an_existing_row_is_refused(queue, operation):
         "1",
         "1:",
         "1:not-a-uuid",
-        f"x:{uuid.uuid4()}",
-        f"1:{uuid.uuid4()}:1",
-        f" 1:{uuid.uuid4()}",
-        f"99999999999999999999:{uuid.uuid4()}",
-        f"9223372036854775808:{uuid.uuid4()}",
-        f"1:{uuid.uuid4()}\n",
+        f"x:{SOME_UUID}",
+        f"1:{SOME_UUID}:1",
+        f" 1:{SOME_UUID}",
+        f"99999999999999999999:{SOME_UUID}",
+        f"9223372036854775808:{SOME_UUID}",
+        f"1:{SOME_UUID}\n",
         "\x00",
         "é",
     ],
