@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from alkstore_core import Job, StopToken
 from alkstore_core.sql.rows import job_from_row
+from alkstore_core.sql.tables import jobs as jobs_table
 from alkstore_core.worker import Worker
 from frame import Row, Target
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 JOBS = 10_000
 CONCURRENCY = 100
+
+WIDTH = len(jobs_table.c)
 
 
 def rows(prefix: str, rate: int) -> tuple[Row, Row]:
@@ -57,7 +60,8 @@ async def hand_out(claimed: Iterable[Sequence[Any]]) -> None:
         pass
 
     loop = asyncio.get_running_loop()
-    # A claim returns the columns of `jobs`; the living have not died.
-    tasks = [loop.create_task(nothing(job_from_row((*row, None)))) for row in claimed]
+    # A claim returns the columns of `jobs`, and an engine's own; the living have not died.
+    found = [job_from_row((*row[:WIDTH], None)) for row in claimed]
+    tasks = [loop.create_task(nothing(job)) for job in found]
     for task in tasks:
         await task

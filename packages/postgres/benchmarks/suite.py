@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 import backlog
+import handling
 import wakes
 import workloads
 from scene import ServerScene
@@ -29,7 +30,7 @@ import server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ALL = [*workloads.ALL, *wakes.ALL, *backlog.ALL]
+ALL = [*workloads.ALL, *wakes.ALL, *backlog.ALL, *handling.ALL]
 
 MEMORY = "128MB"
 """The server's default; the tests' servers have less."""
