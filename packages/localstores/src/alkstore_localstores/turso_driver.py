@@ -56,8 +56,12 @@ class TursoConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return not _told(self._connection.get_auto_commit)
+        """Whether a transaction is open, as far as one has to reckon with it."""
+        try:
+            return not _told(self._connection.get_auto_commit)
+        except TursoError:
+            # So that it is rolled back, or the connection given up if that fails as well.
+            return True
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
         """Execute to the end; the rows are read, so that no statement stays unfinished."""
