@@ -177,7 +177,7 @@ class Served:
 @pytest_asyncio.fixture
 async def served(owner):
     """The queue `jobs` of an owner, over HTTP."""
-    async with serving(owner, body_seconds=1) as address:
+    async with serving(owner, request_seconds=1) as address:
         yield Served(owner, address, await owner.create("jobs"))
 
 

@@ -34,7 +34,7 @@ def address(tmp_path_factory):
     async def serve() -> None:
         async with QueueOwner(state) as owner:
             token = await owner.create("jobs")
-            async with serving(owner, body_seconds=5) as address:
+            async with serving(owner) as address:
                 found.append((address, token))
                 ready.set()
                 await asyncio.to_thread(ended.wait)

@@ -211,21 +211,58 @@ async def test_a_body_at_the_cap_is_read(served):
     assert reply.startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_slow_body_is_given_up(served):
-    """408, and the connection with it."""
-    reply = await served.talk(served.head(100), b"{")
+@pytest.mark.parametrize("part", [b"P", b"POST /queues/jobs HTTP/1.1\r\nHost: x\r\n", None])
+async def test_a_slow_request_is_given_up(served, part):
+    """408, and the connection with it: whoever sends a byte in a while holds none for ever."""
+    reply = await served.talk(served.head(100) + b"{" if part is None else part)
     assert reply.startswith(b"HTTP/1.1 408 ")
-    assert "INVALID_INPUT" == json.loads(reply.partition(b"\r\n\r\n")[2])["code"]
+    head, _, content = reply.partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    assert "INVALID_INPUT" == json.loads(content)["code"]
 
 
-async def test_a_slow_head_is_given_up(served, monkeypatch):
-    """Whoever sends one byte in a while holds no connection for ever."""
-    monkeypatch.setattr("alkstore_localstores.owner.server.REQUEST_SECONDS", 0.2)
-    for part in (b"", b"P", b"POST /queues/jobs HTTP/1.1\r\nHost: x\r\n", b"\r\n"):
-        assert b"" == await served.talk(part)
-    # The beginning of a second request does not get away with the end of the first.
+async def test_a_slow_second_request_is_given_up(served):
+    """Its beginning does not get away with the end of the first."""
     reply = await served.talk(served.head(2) + b"{}" + b"POST /")
-    assert 1 == reply.count(b"HTTP/1.1 ")
+    assert [b"400", b"408"] == [part[:3] for part in reply.split(b"HTTP/1.1 ")[1:]]
+
+
+async def test_a_request_behind_a_long_one_is_not_answered_before_it(served, monkeypatch):
+    """Being late does not take the other one's answer away."""
+    going = asyncio.Event()
+
+    async def wait(*_):
+        await going.wait()
+        return '"done"'
+
+    monkeypatch.setitem(create_app.__globals__["_OPERATIONS"], "stats", wait)
+    body = b'{"operation":"stats"}'
+    talk = asyncio.create_task(served.talk(served.head(len(body)) + body + b"POST /"))
+    # Longer than a request may take to arrive.
+    await asyncio.sleep(1.3)
+    going.set()
+    reply = await talk
+    assert [b"200", b"408"] == [part[:3] for part in reply.split(b"HTTP/1.1 ")[1:]]
+    assert b'"done"' in reply
+
+
+async def test_a_silent_connection_is_closed(served):
+    """Without a word."""
+    assert b"" == await served.talk()
+
+
+async def test_an_idle_connection_is_kept(served):
+    """Waiting between two requests is not being late."""
+    body = b'{"operation":"stats"}'
+    request = served.head(len(body)) + body
+    reader, writer = await asyncio.open_connection(served.host, served.port)
+    for _ in range(2):
+        writer.write(request)
+        assert b"200 OK" in await reader.readuntil(b"}")
+        # Longer than a request may take.
+        await asyncio.sleep(1.3)
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_a_request_that_is_cut_off_does_nothing(served):

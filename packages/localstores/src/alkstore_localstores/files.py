@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy.dialects import sqlite
@@ -17,9 +18,10 @@ from alkstore_localstores.errors import BINDING_SETUP_FAILED, INVALID_INPUT, Loc
 from alkstore_localstores.opening import Opener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
+    from alkstore_core.sql.merging import Merge
     from alkstore_core.sql.op import Op
     from alkstore_localstores.drivers import DriverName
     from alkstore_localstores.formats import Format
@@ -52,8 +54,9 @@ class StoreFile:
         *,
         driver: DriverName = "sqlite3",
         clock: Callable[[], int] | None = None,
+        merges: Mapping[Callable[..., Op[Any]], Merge] = MappingProxyType({}),
     ) -> None:
-        """Prepare; nothing is touched before `open`.
+        """Prepare; nothing is touched before `open`. `merges` says which calls can be one op.
 
         Raises:
             LocalStoreError: there is no such driver, or `data_dir` is no path.
@@ -68,6 +71,7 @@ class StoreFile:
         self.path = os.path.join(self.data_dir, format_.file)  # noqa: PTH118
         self.format = format_
         self.read_clock = unix_milliseconds if clock is None else clock
+        self._merges = merges
         self._opener = Opener(self.path, format_, driver)
         self._is_open = False
         compiler = Compiler(sqlite.dialect(paramstyle="qmark"))
@@ -163,4 +167,5 @@ class StoreFile:
             judge=self._opener.dbapi.judge,
             describe=self.path,
             gives_way=gives_way,
+            merges=self._merges,
         )

@@ -45,7 +45,7 @@ class LocalQueue(Queue):
             LocalStoreError: there is no such driver, or `data_dir` is no path.
 
         """
-        self._file = StoreFile(data_dir, QUEUE, driver=driver, clock=clock)
+        self._file = StoreFile(data_dir, QUEUE, driver=driver, clock=clock, merges=queue_ops.MERGES)
         # Ids are never used again, so what is broken stays so until it is purged.
         self._broken: dict[int, str] = {}
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import (
     BigInteger,
+    Insert,
     LargeBinary,
     Text,
     bindparam,
@@ -27,11 +28,12 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 
+from alkstore_core.sql.merging import Merge
 from alkstore_localstores.formats import messages
 from alkstore_localstores.messages import LEASE_SECONDS, Payload, PayloadType, QueueMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from sqlalchemy.sql.elements import ColumnElement
 
@@ -72,6 +74,26 @@ SEND = insert(messages).values(
     visible_at=NOW,
     attempt=_zero,
 )
+
+
+def _sends(size: int) -> Insert:
+    return insert(messages).values(
+        [
+            {
+                "payload_type": bindparam(f"type_{row}", type_=Text),
+                "payload_data": bindparam(f"data_{row}", type_=Text),
+                "enqueued_at": NOW,
+                "visible_at": NOW,
+                "attempt": _zero,
+            }
+            for row in range(size)
+        ]
+    )
+
+
+SEND_TWO = _sends(2)
+# Fifty sends in a few statements: between any two of them another thread may get its turn.
+SEND_MANY = {32: _sends(32), 8: _sends(8), 2: SEND_TWO}
 DUE = (
     select(messages.c.id)
     .where(_due)
@@ -162,8 +184,21 @@ def send(payload: Payload) -> Op[None]:
 
 def send_many(payloads: Sequence[Payload]) -> Op[None]:
     """Store messages in their order."""
-    for payload in payloads:
-        yield SEND, {"type": payload.type, "data": payload.data}
+    start = 0
+    for size, statement in SEND_MANY.items():
+        while len(payloads) - start >= size:
+            row = {}
+            for place, payload in enumerate(payloads[start : start + size]):
+                row[f"type_{place}"], row[f"data_{place}"] = payload
+            yield statement, row
+            start += size
+    for payload in payloads[start:]:
+        yield from send(payload)
+
+
+def _send_each(calls: Sequence[tuple[Payload]]) -> Op[list[None]]:
+    yield from send_many([payload for (payload,) in calls])
+    return [None] * len(calls)
 
 
 def receive(count: int, known_broken: Container[int], known: int) -> Op[Received]:
@@ -242,3 +277,7 @@ def _why_not(handle: Handle) -> Op[Receipt]:
 
 def _decode(kind: bytes, data: bytes) -> Payload:
     return Payload(kind.decode(), data.decode())
+
+
+MERGES: Mapping[Callable[..., Op[Any]], Merge] = {send: Merge(lambda _: None, _send_each)}
+"""Sends of one turn are one op; when it fails they are sent one by one."""

@@ -1,6 +1,9 @@
 -- SEND
 INSERT INTO messages (payload_type, payload_data, enqueued_at, visible_at, attempt) VALUES (:type, :data, :now, :now, 0);
 
+-- SEND_TWO
+INSERT INTO messages (payload_type, payload_data, enqueued_at, visible_at, attempt) VALUES (:type_0, :data_0, :now, :now, 0), (:type_1, :data_1, :now, :now, 0);
+
 -- DUE
 SELECT messages.id
 FROM messages

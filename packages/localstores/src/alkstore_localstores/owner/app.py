@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -25,15 +23,13 @@ from alkstore_localstores.owner.openapi import document
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from alkstore_localstores.owner.owner import QueueOwner
     from alkstore_localstores.queue import LocalQueue
 
 _log = logging.getLogger(__name__)
-
-BODY_SECONDS: Final = 30.0
-"""How long a request's body may take to arrive."""
 
 _DRAINED: Final = 4 * protocol.BODY_LIMIT
 """So much of a body that is too large is read, so that its sender gets to read the answer."""
@@ -42,13 +38,14 @@ _JSON = "application/json"
 _NULL = "null"
 
 
-def create_app(owner: QueueOwner, *, body_seconds: float = BODY_SECONDS) -> Starlette:
+def create_app(owner: QueueOwner) -> Starlette:
     """The application: `POST /queues/<resource>`, and `GET /openapi.json`.
 
-    The owner is started and closed by the caller, before and after the application serves.
+    The owner is started and closed by the caller, before and after the application serves. That
+    requests end in time is up to the server: see `server.serving`.
     """
     routes = [
-        Route("/queues/{resource}", _Queues(owner, body_seconds), methods=["POST"]),
+        Route("/queues/{resource}", _Queues(owner), methods=["POST"]),
         Route("/openapi.json", _OpenApi(owner), methods=["GET"]),
     ]
     handlers: dict[Any, Any] = {HTTPException: _on_http_exception, Exception: _on_exception}
@@ -58,30 +55,33 @@ def create_app(owner: QueueOwner, *, body_seconds: float = BODY_SECONDS) -> Star
     return app
 
 
-class _Queues:
-    """`POST /queues/<resource>`."""
+class _GoneError(Exception):
+    """The caller has left before its request was whole: nothing was done, nobody hears of it."""
 
-    def __init__(self, owner: QueueOwner, body_seconds: float) -> None:
+
+class _Queues:
+    """`POST /queues/<resource>`. No `Request` is made of a scope: this is the hot path."""
+
+    def __init__(self, owner: QueueOwner) -> None:
         self._owner = owner
-        self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
         try:
-            response = await self._answer(scope["path_params"]["resource"], request)
-        except ClientDisconnect:
-            # Nothing was done, and nobody is there to hear of it.
+            response = await self._answer(scope, receive)
+        except _GoneError:
             return
         except LocalStoreError as error:
             response = error_response(error)
         await response(scope, receive, send)
 
-    async def _answer(self, resource: str, request: Request) -> Response:
-        if not self._owner.tokens.accepts(resource, _token(request)):
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        resource = scope["path_params"]["resource"]
+        token, length = _read_headers(scope)
+        if not self._owner.tokens.accepts(resource, token):
             return error_response(_unauthorized())
-        body = await self._read(request)
-        if isinstance(body, Response):
-            return body
+        body = await _read_body(receive) if length <= _DRAINED else None
+        if body is None:
+            return _too_large()
         try:
             asked = protocol.read_request(body)
         except LocalStoreError as error:
@@ -89,25 +89,6 @@ class _Queues:
             return error_response(error, 400)
         async with self._owner.use(resource) as queue:
             return _json(await _OPERATIONS[asked.operation](queue, asked.argument))
-
-    async def _read(self, request: Request) -> bytes | Response:
-        """The body, or what is said instead to one that is too large or too slow."""
-        body = bytearray()
-        size = 0
-        try:
-            async with asyncio.timeout(self._body_seconds):
-                if _declared(request) > _DRAINED:
-                    return _too_large()
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size <= protocol.BODY_LIMIT:
-                        body += chunk
-                    elif size > _DRAINED:
-                        break
-        except TimeoutError:
-            message = f"the body did not arrive within {self._body_seconds:g} s"
-            return _closing(error_response(LocalStoreError(INVALID_INPUT, message), 408))
-        return _too_large() if size > protocol.BODY_LIMIT else bytes(body)
 
 
 class _OpenApi:
@@ -118,7 +99,7 @@ class _OpenApi:
         self._document = dumps(document())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        allowed = self._owner.tokens.accepts_any(_token(Request(scope, receive)))
+        allowed = self._owner.tokens.accepts_any(_read_headers(scope)[0])
         response = _json(self._document) if allowed else error_response(_unauthorized())
         await response(scope, receive, send)
 
@@ -135,18 +116,38 @@ def _json(text: str) -> Response:
     return Response(text, media_type=_JSON)
 
 
-def _token(request: Request) -> bytes:
-    """What the request shows; nothing when it shows none, or several."""
-    found = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if len(found) != 1:
-        return b""
-    scheme, _, token = found[0].partition(b" ")
-    return bytes(token.strip()) if scheme.lower() == b"bearer" else b""
+def _read_headers(scope: Scope) -> tuple[bytes, int]:
+    """The token, and the length of the body as far as it is told.
+
+    An empty token stands for none, and for several.
+    """
+    shown: list[bytes] = []
+    length = 0
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            shown.append(value)
+        elif name == b"content-length" and value.isdigit():
+            length = int(value)
+    if len(shown) != 1:
+        return b"", length
+    scheme, _, token = shown[0].partition(b" ")
+    return (token.strip() if scheme.lower() == b"bearer" else b""), length
 
 
-def _declared(request: Request) -> int:
-    length = request.headers.get("content-length", "")
-    return int(length) if length.isdecimal() else 0
+async def _read_body(receive: Receive) -> bytes | None:
+    """The body; none when it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= protocol.BODY_LIMIT:
+            parts.append(part)
+        if not message.get("more_body") or size > _DRAINED:
+            return b"".join(parts) if size <= protocol.BODY_LIMIT else None
 
 
 def _unauthorized() -> LocalStoreError:
@@ -159,10 +160,7 @@ def _unauthorized() -> LocalStoreError:
 
 def _too_large() -> Response:
     message = f"the body has more than {protocol.BODY_LIMIT} bytes"
-    return _closing(error_response(LocalStoreError(INVALID_INPUT, message), 413))
-
-
-def _closing(response: Response) -> Response:
+    response = error_response(LocalStoreError(INVALID_INPUT, message), 413)
     # The rest of the body may be on its way for ever.
     response.headers["Connection"] = "close"
     return response

@@ -18,7 +18,7 @@ from alkstore_localstores.queue import LocalQueue
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from types import TracebackType
 
     from alkstore_localstores.drivers import DriverName
@@ -170,28 +170,22 @@ class QueueOwner:
         async with self.use(resource) as queue:
             return await queue.stats()
 
-    @contextlib.asynccontextmanager
-    async def use(self, resource: str) -> AsyncIterator[LocalQueue]:
-        """The queue, which is not deleted before this block ends.
+    def use(self, resource: str) -> Use:
+        """A block that has the queue, which is not deleted before the block ends.
 
-        Raises:
+        Entering it raises:
             LocalStoreError: INVALID_INPUT: there is no such queue, or not any more;
                 LOCAL_QUEUE_OWNER_NOT_READY: it cannot be opened, with the reason.
 
         """
+        return Use(self, resource)
+
+    def _found(self, resource: str) -> _Served:
         self._check_started()
         served = self._served.get(resource)
         if served is None:
             raise LocalStoreError(INVALID_INPUT, f"there is no queue {resource!r}")
-        served.running += 1
-        try:
-            if not served.is_open:
-                await self._open_again(resource, served)
-            yield served.queue
-        finally:
-            served.running -= 1
-            if not served.running:
-                served.idle.set()
+        return served
 
     def _check_started(self) -> None:
         if self._lock is None:
@@ -239,3 +233,38 @@ class QueueOwner:
             served.idle.clear()
             await served.idle.wait()
         await served.queue.close()
+
+
+class Use:
+    """What `QueueOwner.use` gives."""
+
+    __slots__ = ("_owner", "_resource", "_served")
+
+    def __init__(self, owner: QueueOwner, resource: str) -> None:
+        self._owner = owner
+        self._resource = resource
+
+    async def __aenter__(self) -> LocalQueue:
+        served = self._served = self._owner._found(self._resource)  # noqa: SLF001 - one class in two
+        served.running += 1
+        if not served.is_open:
+            try:
+                await self._owner._open_again(self._resource, served)  # noqa: SLF001
+            except BaseException:
+                self._leave()
+                raise
+        return served.queue
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        served = self._served
+        served.running -= 1
+        if not served.running:
+            served.idle.set()

@@ -7,14 +7,15 @@ import contextlib
 import logging
 import signal
 import socket
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from alkstore_localstores.errors import INVALID_INPUT, LOCAL_FILESYSTEM_ERROR, LocalStoreError
 from alkstore_localstores.owner.admin import AdminServer
-from alkstore_localstores.owner.app import BODY_SECONDS, create_app, error_response
+from alkstore_localstores.owner.app import create_app, error_response
 from alkstore_localstores.owner.owner import QueueOwner
 
 if TYPE_CHECKING:
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 
     from alkstore_localstores.drivers import DriverName
 
-REQUEST_SECONDS: Final = BODY_SECONDS + 5
-"""A connection that has begun a request has this long to end it, its headers included."""
+REQUEST_SECONDS: Final = 30.0
+"""A new connection has this long to send a request, and a request to arrive with all its body."""
 
 KEEP_ALIVE_SECONDS: Final = 60
 """An idle connection is closed after so long. Longer than clients keep one, so that they need not
 wonder whether a request was still taken."""
 
 _BACKLOG = 1024
+_LATE = "the request did not arrive in time"
 
 _log = logging.getLogger(__name__)
 
@@ -63,16 +65,22 @@ async def serve(
 
 @contextlib.asynccontextmanager
 async def serving(
-    owner: QueueOwner, host: str = "127.0.0.1", port: int = 0, *, body_seconds: float = BODY_SECONDS
+    owner: QueueOwner,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    request_seconds: float = REQUEST_SECONDS,
 ) -> AsyncIterator[str]:
     """Serve an owner that has been started for as long as this block lasts; gives the address.
+
+    A request that has not arrived after `request_seconds` is answered with 408 and cut off.
 
     Raises:
         LocalStoreError: LOCAL_FILESYSTEM_ERROR: the port, or the owner's socket, cannot be used.
 
     """
     config = uvicorn.Config(
-        create_app(owner, body_seconds=body_seconds),
+        create_app(owner),
         http=QueueProtocol,
         ws="none",
         lifespan="off",
@@ -88,11 +96,13 @@ async def serving(
         address = _address(listener)
         async with AdminServer(owner, address):
             ended = asyncio.create_task(server.serve(sockets=[listener]))
+            sweeping = asyncio.create_task(_sweep(server, request_seconds))
             try:
                 yield address
             finally:
                 server.should_exit = True
                 await ended
+                sweeping.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -104,18 +114,18 @@ class _Server(uvicorn.Server):
 
 
 class QueueProtocol(HttpToolsProtocol):
-    """HTTP with an end to slow requests, and one kind of answer to what is not HTTP."""
+    """HTTP with an end to slow requests, and one kind of answer to what cannot be read."""
+
+    _since: float | None = None
+    """When the connection, or a request on it, began that has not arrived yet."""
+
+    _begun = False
+    """Whether there was ever a byte of a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
         super().connection_made(transport)
-        self._overdue: asyncio.TimerHandle | None = None
         self._expect()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._arrived()
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """The first bytes of a request start the clock, and only its end stops it."""
@@ -125,33 +135,57 @@ class QueueProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start the clock for a request whose beginning came with the end of another."""
         self._expect()
+        self._begun = True
         super().on_message_begin()
 
     def on_message_complete(self) -> None:
         """Stop the clock."""
-        self._arrived()
+        self._since = None
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP as all else that cannot be read."""
-        response = error_response(LocalStoreError(INVALID_INPUT, msg), 400)
-        head = "".join(
-            f"{name.decode()}: {value.decode()}\r\n" for name, value in response.raw_headers
-        )
-        self.transport.write(
-            f"HTTP/1.1 400 Bad Request\r\n{head}connection: close\r\n\r\n".encode()
-            + bytes(response.body)
-        )
-        self.transport.close()
+        self._refuse(400, msg)
+
+    def cut_off(self, since: float) -> None:
+        """Give up a request that began before then and has not arrived."""
+        if self._since is None or self._since > since or self.transport.is_closing():
+            return
+        cycle = self._current()
+        if not self._begun:
+            # Somebody connected and said nothing: there is nothing to answer.
+            self.transport.close()
+        elif cycle is None or cycle.response_complete:
+            self._refuse(408, _LATE)
+        elif cycle.response_started:
+            self.transport.close()
+        elif cycle.more_body:
+            self._refuse(408, _LATE)
+        # Else the request before this one is being carried out, and its answer comes first.
+
+    def _current(self) -> RequestResponseCycle | None:
+        return self.cycle
 
     def _expect(self) -> None:
-        if self._overdue is None:
-            self._overdue = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+        if self._since is None:
+            self._since = self.loop.time()
 
-    def _arrived(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
+    def _refuse(self, status: int, message: str) -> None:
+        response = error_response(LocalStoreError(INVALID_INPUT, message), status)
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), b"connection: close"]
+        lines += (name + b": " + value for name, value in response.raw_headers)
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self.transport.close()
+
+
+async def _sweep(server: uvicorn.Server, seconds: float) -> None:
+    """Cut off what is late; one timer for all connections, as most requests take no time."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(seconds / 10)
+        for connection in list(server.server_state.connections):
+            if isinstance(connection, QueueProtocol):
+                connection.cut_off(loop.time() - seconds)
 
 
 @contextlib.contextmanager
