@@ -6,17 +6,23 @@ import asyncio
 import contextlib
 import time
 from bisect import bisect_left
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
-    from alkstore_core import WakeReceiver
     from child import Child
 
 LATEST = 1.0
 """Seconds after the last commit in which its wake has to come."""
 
 
-async def delays(child: Child, receiver: WakeReceiver) -> list[float]:
+class Receiver(Protocol):
+    """What wakes: a receiver of the library, or whatever follows its wakes."""
+
+    async def recv(self) -> object | None:
+        """Return when it has woken, `None` when it never will again."""
+
+
+async def delays(child: Child, receiver: Receiver) -> list[float]:
     """Let the child begin; milliseconds from each of its moments to the return of our `recv`.
 
     Its answer is the moments, by the clock that all processes share.
@@ -24,7 +30,7 @@ async def delays(child: Child, receiver: WakeReceiver) -> list[float]:
     return _between(*await _collect(child, receiver))
 
 
-async def _collect(child: Child, receiver: WakeReceiver) -> tuple[list[int], list[int]]:
+async def _collect(child: Child, receiver: Receiver) -> tuple[list[int], list[int]]:
     woken: list[int] = []
 
     async def note() -> None:

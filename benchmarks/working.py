@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from alkstore_core.worker import Worker
 from frame import Row, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from alkstore_core import Store
 
@@ -29,6 +30,15 @@ def rows(prefix: str, rate: int) -> tuple[Row, Row]:
     return (
         Row(name=f"{name}, against a raw loop", unit="jobs/s", target=Target(bound=0.6)),
         Row(name=name, unit="jobs/s", target=Target(bound=rate)),
+    )
+
+
+def delay_rows(bound: float) -> tuple[Row, Row]:
+    """From a commit elsewhere to the begin of its job's handler here."""
+    name = "worker: another process's COMMIT to the begin of the handler"
+    target = Target(bound=bound, at_most=True)
+    return Row(name=f"{name}, median", unit="ms", target=target), Row(
+        name=f"{name}, p95", unit="ms"
     )
 
 
@@ -51,6 +61,34 @@ async def through_worker(store: Store, jobs: int) -> float:
         message = "jobs are left: this measures something else"
         raise RuntimeError(message)
     return jobs / seconds
+
+
+class Beginnings:
+    """A worker's handlers as they begin, for who would else wait for the wakes."""
+
+    def __init__(self) -> None:
+        self._begun: asyncio.Queue[Job] = asyncio.Queue()
+
+    async def recv(self) -> Job:
+        """Wait for the next one."""
+        return await self._begun.get()
+
+    async def handler(self, job: Job) -> None:
+        """Note that it has begun."""
+        self._begun.put_nowait(job)
+
+
+@contextlib.asynccontextmanager
+async def working(store: Store) -> AsyncIterator[Beginnings]:
+    """A worker that waits for jobs."""
+    beginnings, stop = Beginnings(), StopToken()
+    worker = Worker(store, "bench", beginnings.handler, concurrency=CONCURRENCY)
+    running = asyncio.create_task(worker.run(stop))
+    try:
+        yield beginnings
+    finally:
+        stop.stop()
+        await running
 
 
 async def hand_out(claimed: Iterable[Sequence[Any]]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import children
 from frame import Sample, Workload
-from working import CONCURRENCY, JOBS, hand_out, rows, through_worker
+from wakes import WAKES
+from waking import delays
+from working import CONCURRENCY, JOBS, delay_rows, hand_out, rows, through_worker, working
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from scene import Raw, ServerScene
 
 AGAINST, ALONE = rows("", 15_000)
+MEDIAN, LATE = delay_rows(2.0)
 
 
 async def raw_loop(raw: Raw, jobs: int) -> float:
@@ -45,4 +50,20 @@ async def _rounds(scene: ServerScene) -> AsyncIterator[Sample]:
         yield Sample(row=ALONE.name, ours=rate)
 
 
-ALL = [Workload(rows=(AGAINST, ALONE), rounds=_rounds)]
+async def _delays(scene: ServerScene) -> AsyncIterator[Sample]:
+    for _ in range(scene.rounds):
+        async with AsyncExitStack() as stack:
+            schema = await stack.enter_async_context(scene.schema())
+            store = await stack.enter_async_context(scene.store(schema))
+            count = scene.count(WAKES, 5)
+            child = await children.start("commit", scene, schema, count, "enqueue")
+            begun = await stack.enter_async_context(working(store))
+            found = await delays(child, begun)
+        yield Sample(row=MEDIAN.name, ours=statistics.median(found))
+        yield Sample(row=LATE.name, ours=statistics.quantiles(found, n=20)[-1])
+
+
+ALL = [
+    Workload(rows=(MEDIAN, LATE), rounds=_delays),
+    Workload(rows=(AGAINST, ALONE), rounds=_rounds),
+]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import children
 from alkstore_sqlite import SqliteStore
 from frame import Sample, Workload
 from raw import RawFile, create
 from scene import options
-from working import CONCURRENCY, JOBS, hand_out, rows, through_worker
+from wakes import SYNCHRONOUS, WAKES
+from waking import delays
+from working import CONCURRENCY, JOBS, delay_rows, hand_out, rows, through_worker, working
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from scene import FileScene
 
 AGAINST, ALONE = rows("FULL ", 24_000)
+MEDIAN, LATE = delay_rows(1.5)
 
 
 async def raw_loop(raw: RawFile, jobs: int) -> float:
@@ -50,4 +55,22 @@ async def _rounds(scene: FileScene) -> AsyncIterator[Sample]:
         yield Sample(row=ALONE.name, ours=rate)
 
 
-ALL = [Workload(rows=(AGAINST, ALONE), rounds=_rounds)]
+async def _delays(scene: FileScene) -> AsyncIterator[Sample]:
+    for _ in range(scene.rounds):
+        async with AsyncExitStack() as stack:
+            path = stack.enter_context(scene.file())
+            await create(path, SYNCHRONOUS)
+            store = SqliteStore(path, opts=options(SYNCHRONOUS))
+            await stack.enter_async_context(store)
+            count = scene.count(WAKES, 5)
+            child = await children.start("commit", path, SYNCHRONOUS, count, "enqueue")
+            begun = await stack.enter_async_context(working(store))
+            found = await delays(child, begun)
+        yield Sample(row=MEDIAN.name, ours=statistics.median(found))
+        yield Sample(row=LATE.name, ours=statistics.quantiles(found, n=20)[-1])
+
+
+ALL = [
+    Workload(rows=(MEDIAN, LATE), rounds=_delays),
+    Workload(rows=(AGAINST, ALONE), rounds=_rounds),
+]
