@@ -265,6 +265,30 @@ async def test_an_idle_connection_is_kept(served):
     await writer.wait_closed()
 
 
+@pytest.mark.parametrize("endless", [b"x" * 70_000, b"X: y\r\n" * 12_000], ids=["one", "many"])
+async def test_an_endless_head_is_cut_off(served, endless):
+    """Before anybody has shown a token, little is kept of what they send."""
+    start = served.head(0)[:-2]
+    reply = await served.talk(start, endless, endless, endless)
+    assert reply.startswith(b"HTTP/1.1 431 ")
+    assert "INVALID_INPUT" == json.loads(reply.partition(b"\r\n\r\n")[2])["code"]
+
+
+async def test_who_asks_before_sending_a_body_is_told_to(served):
+    """And is refused without one where the token is wrong."""
+    body = b'{"operation":"stats"}'
+    head = served.head(len(body), "Expect: 100-continue", "Connection: close")
+    reader, writer = await asyncio.open_connection(served.host, served.port)
+    writer.write(head)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+    writer.write(body)
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    await writer.wait_closed()
+    reply = await served.talk(head.replace(served.token.encode(), b"wrong"))
+    assert reply.startswith(b"HTTP/1.1 401 ")
+
+
 async def test_a_request_that_is_cut_off_does_nothing(served):
     """It is no request before its last byte."""
     body = write_request("send", message=TEXT)

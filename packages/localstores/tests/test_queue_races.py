@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
+from conftest import Refused
 
+from alkstore_localstores import LocalStoreError
 from alkstore_localstores.owner.admin import ask
 from alkstore_localstores.queue import LocalQueue
 
@@ -53,6 +55,30 @@ async def test_a_queue_on_turso_is_one_process_alone(tmp_path, spawn, other):
         assert "BINDING_SETUP_FAILED" == said
         await queue.send("after")
         assert 2 == (await queue.stats()).total
+
+
+async def test_a_queue_on_sqlite_keeps_turso_away(tmp_path, spawn):
+    """Its process has it alone from the moment it is open."""
+    async with LocalQueue(tmp_path) as queue:
+        actor = spawn("taker.py", "file", tmp_path, "turso")
+        assert "BINDING_SETUP_FAILED" == await asyncio.to_thread(actor.do, "refused")
+        raw = spawn("actor.py", "turso-single", tmp_path / "localqueue.sqlite")
+        with pytest.raises(Refused):
+            await asyncio.to_thread(raw.do, "open")
+        await queue.send("x")
+        assert 1 == (await queue.stats()).total
+
+
+async def test_turso_keeps_a_queue_on_sqlite_away(tmp_path, spawn):
+    """Whoever comes second is refused, and changes nothing."""
+    await fill(tmp_path)
+    raw = spawn("actor.py", "turso-single", tmp_path / "localqueue.sqlite")
+    await asyncio.to_thread(raw.do, "open")
+    with pytest.raises(LocalStoreError) as caught:
+        await LocalQueue(tmp_path).open()
+    assert "BINDING_SETUP_FAILED" == caught.value.code
+    found = await asyncio.to_thread(raw.do, "sql", "SELECT count(*) FROM messages")
+    assert [[MESSAGES]] == found
 
 
 async def test_processes_share_an_owners_messages(tmp_path, driver, spawn):

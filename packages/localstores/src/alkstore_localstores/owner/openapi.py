@@ -26,7 +26,9 @@ def document() -> dict[str, Any]:
             "title": "Local queues",
             "version": version("alkstore-localstores"),
             "description": "The queues of one state directory, through the process that owns it. "
-            "A request that is cut off, or whose answer is, may have been carried out.",
+            "A request that is cut off, or whose answer is, may have been carried out. Other paths "
+            "are answered with 404, other methods with 405, and what is no HTTP with 400; each "
+            "with an error as below.",
         },
         "security": [{"token": []}],
         "paths": {
@@ -51,8 +53,9 @@ def document() -> dict[str, Any]:
                         "200": _answer("Done, and durable", "Answer"),
                         "400": _failure("The request is at fault; nothing was done"),
                         "401": _failure("There is no such queue for this token"),
-                        "408": _failure("The body took too long to arrive"),
+                        "408": _failure("The request took too long to arrive"),
                         "413": _failure("The body is too large"),
+                        "431": _failure("The headers are too large"),
                         "500": _failure("The owner failed"),
                         "502": _failure("The queue refused, for example a stale receipt"),
                         "503": _failure("The queue cannot be opened now, or the owner is stopping"),

@@ -31,6 +31,9 @@ KEEP_ALIVE_SECONDS: Final = 60
 """An idle connection is closed after so long. Longer than clients keep one, so that they need not
 wonder whether a request was still taken."""
 
+HEAD_LIMIT: Final = 65_536
+"""Bytes that a request may have before its body."""
+
 _BACKLOG = 1024
 _LATE = "the request did not arrive in time"
 
@@ -122,6 +125,9 @@ class QueueProtocol(HttpToolsProtocol):
     _begun = False
     """Whether there was ever a byte of a request."""
 
+    _head: int | None = None
+    """Bytes of a request's head that has begun and not ended, counted by packets."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
         super().connection_made(transport)
@@ -130,13 +136,24 @@ class QueueProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """The first bytes of a request start the clock, and only its end stops it."""
         self._expect()
+        if self._head is not None:
+            self._head += len(data)
+            if self._head > HEAD_LIMIT:
+                self._refuse(431, f"the request has more than {HEAD_LIMIT} bytes before its body")
+                return
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         """Start the clock for a request whose beginning came with the end of another."""
         self._expect()
         self._begun = True
+        self._head = 0
         super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is over; the application counts what follows."""
+        self._head = None
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Stop the clock."""
@@ -171,6 +188,8 @@ class QueueProtocol(HttpToolsProtocol):
             self._since = self.loop.time()
 
     def _refuse(self, status: int, message: str) -> None:
+        if self.transport.is_closing():
+            return
         response = error_response(LocalStoreError(INVALID_INPUT, message), status)
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), b"connection: close"]
         lines += (name + b": " + value for name, value in response.raw_headers)
