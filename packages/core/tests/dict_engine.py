@@ -13,10 +13,10 @@ from collections import defaultdict
 import attrs
 
 from alkstore_core.errors import DatabaseError
-from alkstore_core.headers import decode_headers
+from alkstore_core.headers import decode_headers, encode_headers
 from alkstore_core.hub import Hub
 from alkstore_core.integers import saturating_add
-from alkstore_core.spi import Engine, Session, TxSession
+from alkstore_core.spi import Engine, Record, Session, TxSession
 from alkstore_core.values import (
     ConsumerPosition,
     Job,
@@ -233,11 +233,13 @@ class DictSession(Session):
     async def stats(self, queue):
         pending = self.of(queue, JobState.PENDING)
         ready = [j for j in pending if j.run_at <= self.now]
+        claimed = self.of(queue, JobState.PROCESSING)
+        lapsed = [j for j in claimed if j.claim_expires_at < self.now]
         return QueueStats(
             ready=len(ready),
             delayed=len(pending) - len(ready),
-            processing=len(self.of(queue, JobState.PROCESSING)),
-            lapsed=0,
+            processing=len(claimed) - len(lapsed),
+            lapsed=len(lapsed),
             expired=0,
             dead=len(self.of(queue, JobState.DEAD)),
             oldest_ready_age_s=max((self.now - j.run_at for j in ready), default=None),
@@ -410,16 +412,67 @@ class DictSession(Session):
     async def names(self, kind):
         if kind == "queue":
             return list({job.queue for job in self.data.jobs.values()})
-        return list({event.stream for event in self.data.events.values()})
+        return list(
+            {event.stream for event in self.data.events.values()}
+            | {stream for stream, _ in self.data.offsets}
+        )
 
     async def signal(self, topics):
         self.fire(topics)
 
     async def dump(self, kind, after, limit):
-        raise NotImplementedError
+        rows = sorted(self.rows(kind), key=lambda record: record.position)
+        return [record for record in rows if after is None or record.position > after][:limit]
+
+    def rows(self, kind):
+        """Every row of a kind."""
+        if kind in {"jobs", "dead_jobs"}:
+            dead = kind == "dead_jobs"
+            without = ("id", "state") if dead else ("id", "died_at")
+            jobs = self.data.jobs.values()
+            return [
+                _record((j.id,), j, *without) for j in jobs if (j.state is JobState.DEAD) == dead
+            ]
+        if kind == "events":
+            return [_record((e.offset,), e, "offset") for e in self.data.events.values()]
+        if kind == "consumers":
+            return [
+                Record(key, {"stream": key[0], "consumer": key[1], "offset": offset})
+                for key, offset in self.data.offsets.items()
+            ]
+        return [_record((s.name,), s) for s in self.data.schedules.values()]
 
     async def load(self, kind, records):
-        raise NotImplementedError
+        return [n for record in records if (n := self.store(kind, dict(record.fields)))]
+
+    def store(self, kind, fields):
+        """Store one dumped row; its new number, if it has one."""
+        if kind == "consumers":
+            self.data.offsets[fields["stream"], fields["consumer"]] = fields["offset"]
+            return None
+        fields["headers"] = decode_headers(fields["headers"])
+        if kind == "schedules":
+            self.data.schedules[fields["name"]] = Schedule(**fields)
+            return None
+        if kind == "events":
+            number = self.data.next("event")
+            self.data.events[number] = StreamEvent(offset=number, **fields)
+            return number
+        number = self.data.next("job")
+        if kind == "dead_jobs":
+            job = Job(id=number, state=JobState.DEAD, **fields)
+        else:
+            job = Job(id=number, died_at=None, **fields | {"state": JobState(fields["state"])})
+        self.data.jobs[number] = job
+        return number
+
+
+def _record(position, value, *without):
+    fields = attrs.asdict(value, recurse=False, filter=lambda a, _: a.name not in without)
+    fields["headers"] = encode_headers(fields["headers"])
+    if "state" in fields:
+        fields["state"] = fields["state"].value
+    return Record(position, fields)
 
 
 def _watched(name):

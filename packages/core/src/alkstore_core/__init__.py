@@ -3,10 +3,12 @@
 from importlib.metadata import version as _version
 
 from alkstore_core.clock import Clock, ManualClock, SystemClock
+from alkstore_core.copying import CopyProgress, CopyReport, Moved, copy_store
 from alkstore_core.errors import (
     AlkstoreError,
     Closed,
     CodecError,
+    CopyRefused,
     DatabaseError,
     InvalidName,
     InvalidSpec,
@@ -49,6 +51,9 @@ __all__ = [
     "Closed",
     "CodecError",
     "ConsumerPosition",
+    "CopyProgress",
+    "CopyRefused",
+    "CopyReport",
     "DatabaseError",
     "Delivery",
     "EnqueueOpts",
@@ -64,6 +69,7 @@ __all__ = [
     "Lock",
     "LockInfo",
     "ManualClock",
+    "Moved",
     "Outbox",
     "PayloadTooLarge",
     "Queue",
@@ -82,6 +88,7 @@ __all__ = [
     "Wake",
     "WakeReceiver",
     "__version__",
+    "copy_store",
     "decode_payload",
     "encode_payload",
     "open_store",

@@ -13,6 +13,7 @@ __all__ = [
     "AlkstoreError",
     "Closed",
     "CodecError",
+    "CopyRefused",
     "DatabaseError",
     "InvalidName",
     "InvalidSpec",
@@ -101,6 +102,10 @@ class DatabaseError(AlkstoreError):
 
 class LeadershipLost(AlkstoreError):  # noqa: N818
     """`run_schedules` no longer leads; it fired nothing after the loss. Call it again."""
+
+
+class CopyRefused(AlkstoreError):  # noqa: N818
+    """A copy was not begun, or is not whole; the message says what to change. Call it again."""
 
 
 _SHORT = reprlib.Repr()
