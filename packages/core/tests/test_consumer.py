@@ -515,6 +515,24 @@ async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume
     assert "its handler does not end" in caplog.text
 
 
+async def test_a_call_that_never_returns_does_not_hold_up_the_end_for_ever(
+    engine, store, consume, seen, clock, caplog
+):
+    """After the grace period and five seconds a call on its way is left to itself."""
+    gate = engine.hold("before", "acquire")
+
+    running = consume(seen, grace=7)
+    await gate.reached.wait()
+    running.stop.stop()
+    for now in (1_007, 1_012, 1_013):
+        await asleep(clock, now)
+        await clock.advance(now - clock.now())
+    await running.task
+    gate.open()
+
+    assert "ended without an answer of the database" in caplog.text
+
+
 async def test_stop_does_not_wait_for_a_backoff(engine, store, consume):
     """A blocked consumer ends at once, and its event stays."""
     await store.stream("s").publish(2)

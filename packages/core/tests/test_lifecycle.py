@@ -31,6 +31,7 @@ async def every_call(store):
         queue.claim_batch("w", 0),
         queue.ack_batch([], "w"),
         queue.release_batch([]),
+        queue.heartbeat_batch([], 1),
         queue.cancel(1),
         queue.get_job(1),
         queue.sweep_expired(),
@@ -307,3 +308,45 @@ async def test_two_stores_in_one_loop_are_independent(clock):
         async with Store(DictEngine(clock)) as two:
             await two.queue("q").enqueue(1)
         assert 1 == await one.queue("q").enqueue(1)
+
+
+async def test_check_raises_what_calls_would(engine):
+    """Nothing on an open store; `Closed` before and after; `DatabaseError` on another loop."""
+    store = Store(engine)
+    with pytest.raises(Closed, match="not open"):
+        store.check()
+    async with store:
+        store.check()
+
+        async def elsewhere():
+            store.check()
+
+        with pytest.raises(DatabaseError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, elsewhere())
+    with pytest.raises(Closed, match="is closed"):
+        store.check()
+
+
+async def test_marks_move_with_the_injected_clock(store, clock):
+    """`sleep_until` returns when the store's time has come to a mark, and not before."""
+    mark = store.mark()
+    sleeping = asyncio.create_task(store.sleep_until(mark + 10))
+    await until(lambda: clock._sleepers)
+    await clock.advance(9)
+    early = sleeping.done()
+    await clock.advance(1)
+    await sleeping
+
+    assert not early
+    assert mark + 10 == store.mark()
+    await store.sleep_until(mark)
+
+
+async def test_marks_are_real_time_without_a_clock():
+    """To the fraction of a second."""
+    async with Store(DictEngine(None)) as store:
+        mark = store.mark()
+        await store.sleep_until(mark + 0.01)
+
+        assert store.mark() >= mark + 0.01
+        await store.sleep_until(mark - 1)

@@ -347,6 +347,42 @@ async def test_release_batch_gives_back(store, queue):
         await queue.release_batch([1])
 
 
+async def test_heartbeat_batch_extends_what_is_live(engine, store, queue, clock):
+    """Several claims in one round trip; returned are those that are still ours, by id."""
+    await queue.enqueue_many([1, 2, 3, 4])
+    a, b, c, d = await queue.claim_batch("w", 4)
+    await c.ack()
+    await queue.cancel(d.job.id)
+    foreign = await claimed(store.queue("other"))
+    await clock.advance(10)
+    engine.calls.clear()
+
+    assert [a, b] == await queue.heartbeat_batch([b, a, a, c, d, foreign], 1_000)
+    assert ["extend"] == engine.calls
+    assert [2_010, 2_010] == [job.claim_expires_at for job in await queue.jobs()]
+    assert [] == await queue.heartbeat_batch([], 5)
+    await clock.advance(1_001)
+    assert [] == await queue.heartbeat_batch([a, b], 1_000)
+
+
+async def test_heartbeat_batch_works_in_pieces(engine, queue):
+    """Any number, in pieces of 1,000."""
+    await queue.enqueue_many(range(2_500))
+    handles = await queue.claim_batch("w", 2_500)
+
+    assert handles == await queue.heartbeat_batch(handles, 60)
+    assert 3 == engine.calls.count("extend")
+
+
+@pytest.mark.parametrize("extend", [0, -1, True, 1.5])
+async def test_heartbeat_batch_checks_its_arguments(queue, extend):
+    """A duration above 0, and handles."""
+    with pytest.raises(DatabaseError, match="extend must be"):
+        await queue.heartbeat_batch([], extend)
+    with pytest.raises(DatabaseError, match="heartbeat_batch takes job handles, not int"):
+        await queue.heartbeat_batch([1], 60)
+
+
 async def test_sweep_works_in_pieces(engine, clock, store):
     """A sweep moves every expired job and then deletes what is past its retention."""
     queue = store.queue("q", QueueOpts(dead_letter_retention_s=50))

@@ -22,6 +22,7 @@ JOB_SOURCE = {
     "claim_batch": "worker_id, n",
     "ack_batch": "handles_or_ids, worker_id",
     "release_batch": "handles",
+    "heartbeat_batch": "handles, extend",
     "cancel": "job_id",
     "get_job": "job_id",
     "sweep_expired": "",

@@ -246,3 +246,21 @@ async def test_a_worker_leaves_no_task_and_no_thread(engine, store, work):
         await until(lambda: len(asyncio.all_tasks()) == tasks)
         while threading.active_count() > threads:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+
+
+async def test_a_call_that_never_returns_does_not_hold_up_the_end_for_ever(
+    engine, store, work, clock, endless, caplog
+):
+    """After the grace period and five seconds a claim on its way is left to itself."""
+    gate = engine.hold("before", "claim")
+
+    running = work(endless, grace=10)
+    await gate.reached.wait()
+    running.stop.stop()
+    for now in (1_010, 1_015, 1_016):
+        await asleep(clock, now)
+        await clock.advance(now - clock.now())
+    await running.task
+    gate.open()
+
+    assert "ended without an answer of the database" in caplog.text

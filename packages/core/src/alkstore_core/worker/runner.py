@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import uuid
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 CLEANUP_S: Final = 5.0
 """How long cancelled handlers, and a database that does not answer, may hold up the end."""
 
+ANSWER_S: Final = 1.0
+"""How long after that a call under way may take until it is cancelled, too."""
+
+_log = logging.getLogger(__name__)
+
 
 class Runner(ABC):
     """Runs until it is stopped, then gives what runs some time, then cuts it short."""
@@ -39,6 +45,7 @@ class Runner(ABC):
         self._alarm = Alarm(store)
         self._abort = Alarm(store)
         self._helpers: set[asyncio.Task[None]] = set()
+        self._working: asyncio.Task[None] | None = None
 
     async def run(self, stop: StopToken | None = None, *, abort: StopToken | None = None) -> None:
         """Work until `stop`, and then end in order, as the class says. Runs once.
@@ -83,15 +90,21 @@ class Runner(ABC):
     async def _serve(self, stop: StopToken, abort: StopToken) -> None:
         self._help(self._stop_on(stop))
         self._help(self._abort_on(abort))
+        working = self._working = asyncio.get_running_loop().create_task(self._work())
         try:
-            await self._work()
+            await asyncio.wait((working,))
         finally:
             helpers = tuple(self._helpers)
-            for helper in helpers:
-                helper.cancel()
+            for task in (working, *helpers):
+                task.cancel()
             await asyncio.wait(helpers)
+        error = None if working.cancelled() else working.exception()
         if self._broken is not None:
             raise self._broken
+        if error is not None:
+            raise error
+        if working.cancelled():
+            _log.warning("a %s ended without an answer of the database", type(self).__name__)
 
     def _help(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task that ends with the runner; its failure ends the runner."""
@@ -133,6 +146,10 @@ class Runner(ABC):
         await self._store.sleep_until(self._store.mark() + CLEANUP_S)
         self._leaving = True
         self._alarm.ring()
+        # A call of the database that never returns must not keep the process.
+        while self._working is not None:
+            await self._store.sleep_until(self._store.mark() + ANSWER_S)
+            self._working.cancel()
 
 
 def wakes_ended(what: str) -> Closed:

@@ -38,9 +38,9 @@ class Threads:
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
         future: asyncio.Future[T] = loop.create_future()
-        self._busy += 1
-        if self._busy > self._started:
+        if self._busy == self._started:
             self._start(loop)
+        self._busy += 1
         self._calls.put((future, lambda: context.run(function, *args, **kwargs)))
         return await future
 
@@ -50,10 +50,9 @@ class Threads:
             self._calls.put(None)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        name = f"{self._name}-{self._started + 1}"
+        threading.Thread(target=self._serve, args=(loop,), name=name, daemon=True).start()
         self._started += 1
-        threading.Thread(
-            target=self._serve, args=(loop,), name=f"{self._name}-{self._started}", daemon=True
-        ).start()
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         while (call := self._calls.get()) is not None:
