@@ -1,5 +1,6 @@
 """What is built holds what it should, and each wheel works alone."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from test_workspace import PROJECTS
 from wheelhouse import LOCK, build, uv, wheel
 
 MEMBERS = {project["name"]: project for project in PROJECTS.values()}
+TRIED = [name for name, of in MEMBERS.items() if "alkstore.harnesses" in of.get("entry-points", {})]
 each_distribution = pytest.mark.parametrize("name", MEMBERS)
 
 # What an installation brings, so that nothing of another database slips in.
@@ -111,6 +113,16 @@ def test_wheel(house, name):
     assert not [n for n in names if re.search(r"(^|/)(tests?|test_.*|conftest\.py)(/|$)", n)]
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Requires-Python"] == ">=3.11"
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_report(house, name):
+    """An engine that can be tried carries a report on itself, and it says that it conforms."""
+    with zipfile.ZipFile(wheel(house, name)) as archive:
+        report = json.loads(archive.read(f"{name.replace('-', '_')}/contract-report.json"))
+    engine = report["canonical"]["engine"]
+    assert (name, MEMBERS[name]["version"]) == (engine["name"], engine["version"])
+    assert "conforms" == report["canonical"]["verdict"]
 
 
 @each_distribution
