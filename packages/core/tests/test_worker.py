@@ -16,6 +16,7 @@ from alkstore_core import (
     JobState,
     QueueOpts,
     StopToken,
+    Store,
 )
 from alkstore_core.worker import Fail, Retry, Worker
 
@@ -209,6 +210,21 @@ async def test_a_handler_gets_what_its_annotations_say(store, engine, work):
     await until(lambda: seen)
 
     assert [(True, Mail("ada"), 3, 1)] == seen
+
+
+async def test_a_handler_gets_the_store(store, engine, work):
+    """To enqueue what comes next, also when its module knows no store."""
+    await store.queue("q").enqueue("x")
+    seen = []
+
+    async def handler(payload: str, mine: Store):
+        seen.append(mine)
+        await mine.queue("next").enqueue(payload)
+
+    work(handler)
+    await until(lambda: [j.queue for j in engine.data.jobs.values()] == ["next"])
+
+    assert [store] == seen
 
 
 async def test_a_handler_without_parameters_is_called(store, engine, work):
@@ -422,7 +438,6 @@ async def test_a_fault_of_the_engine_ends_the_worker_with_it(engine, store, work
 
 async def test_a_store_that_is_not_open_is_refused(engine, clock):
     """Nothing is waited out there: it is a mistake."""
-    from alkstore_core import Store  # noqa: PLC0415 - one of our own.
 
     async def handler(_):
         pass
@@ -456,13 +471,27 @@ def plain_with_handle(handle: JobHandle):
     """A handler in a thread with something of the loop."""
 
 
+def plain_with_store(store: Store):
+    """Another one."""
+
+
+class OtherStore(Store):
+    """A store of another engine."""
+
+
+async def of_another_store(store: OtherStore):
+    """A handler that was written for it."""
+
+
 @pytest.mark.parametrize(
     ("handler", "message"),
     [
         (5, "must be callable, not int"),
         (takes_two, "a second payload with 'two'"),
         (takes_unknown, "takes_unknown cannot be resolved"),
-        (plain_with_handle, "runs in a thread"),
+        (plain_with_handle, "runs in a thread, where a JobHandle cannot"),
+        (plain_with_store, "runs in a thread, where a Store cannot"),
+        (of_another_store, "asks for OtherStore, but its store is of class Store"),
     ],
 )
 def test_handlers_that_cannot_be_served_are_refused(store, handler, message):

@@ -37,8 +37,8 @@ class Consumer(Runner):
 
     Of all that run under one name, in whatever process, one is live, by a lock of `lease`
     seconds; the others stand by. The handler is an `async def`, or a plain function, which runs
-    in a thread. By annotation it asks for its payload as any type, for the `StreamEvent`, or for
-    a `TxHandle`, which decides when the offset is saved:
+    in a thread. By annotation it asks for its payload as any type, for the `StreamEvent`, the
+    `Store`, or a `TxHandle`, which decides when the offset is saved:
 
     * without it: after the handler, each 100 events or each second, and at the end. What was
       handled and not saved when the process dies comes again: at least once.
@@ -89,15 +89,11 @@ class Consumer(Runner):
         self._tx: TxHandle | None = None
         callee = Callee(
             handler,
+            store,
             {StreamEvent: lambda event: event, TxHandle: lambda _: self._tx},
             lambda event: event,
         )
         self._in_tx = TxHandle in callee.asked
-        if self._in_tx and not callee.is_async:
-            raise TypeError(
-                f"handler {callee.name} runs in a thread, where a TxHandle cannot be used: make "
-                "it an `async def`"
-            )
         self._call: Callable[[StreamEvent], Awaitable[object]] = wrapped(
             callee.call(self._threads), middlewares
         )

@@ -7,7 +7,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from alkstore_core.jobs import JobHandle
 from alkstore_core.payload import decode_payload
+from alkstore_core.store import Store
+from alkstore_core.transactions import TxHandle
 
 if TYPE_CHECKING:
     from alkstore_core.worker.threads import Threads
@@ -31,29 +34,35 @@ _SINGLE = (
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
     inspect.Parameter.KEYWORD_ONLY,
 )
+_OF_THE_LOOP: frozenset[type] = frozenset({JobHandle, Store, TxHandle})
 _ANYTHING = (inspect.Parameter.empty, Any, object)
 
 
 class Callee:
     """A handler whose signature was read once.
 
-    `given` maps the classes it may ask for by annotation to where they come from; the first
-    parameter of another annotation, or of none, is the payload.
+    `given` maps the classes it may ask for by annotation, beside the store, to where they come
+    from; the first parameter of another annotation, or of none, is the payload.
     """
 
     def __init__(
-        self, function: Handler, given: Mapping[type, Source[Any]], carrier: Source[Any]
+        self,
+        function: Handler,
+        store: Store,
+        given: Mapping[type, Source[Any]],
+        carrier: Source[Any],
     ) -> None:
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.is_async: bool = _is_async(function)
-        self.asked: set[type] = set()
+        self.asked: dict[type, type] = {}
         self._function = function
         self._carrier = carrier
         self._positional: list[Source[Any]] = []
         self._named: dict[str, Source[Any]] = {}
-        self._read(given)
+        self._read({**given, Store: lambda _: store})
+        self._check(store)
 
     def call(self, threads: Threads) -> Callable[[Any], Awaitable[object]]:
         """What calls the handler for one job or event; plain functions run in `threads`."""
@@ -105,7 +114,21 @@ class Callee:
             if wanted is None:
                 has_payload = True
             else:
-                self.asked.add(wanted)
+                self.asked[wanted] = parameter.annotation
+
+    def _check(self, store: Store) -> None:
+        wanted = self.asked.get(Store, Store)
+        if not isinstance(store, wanted):
+            raise TypeError(
+                f"handler {self.name} asks for {wanted.__name__}, but its store is of class "
+                f"{type(store).__name__}"
+            )
+        for kind in self.asked.keys() & _OF_THE_LOOP:
+            if not self.is_async:
+                raise TypeError(
+                    f"handler {self.name} runs in a thread, where a {kind.__name__} cannot be "
+                    "used: make it an `async def`, or do without"
+                )
 
     def _signature(self) -> inspect.Signature:
         try:

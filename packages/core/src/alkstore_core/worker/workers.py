@@ -36,7 +36,8 @@ class Worker(Runner):
     """Claims jobs of a queue and runs `handler` for each, `concurrency` of them at once.
 
     The handler is an `async def`, or a plain function, which runs in a thread. By annotation it
-    asks for its payload as any type, for the `Job` or for the `JobHandle`. What it does decides:
+    asks for its payload as any type, for the `Job`, the `JobHandle` or the `Store`. What it does
+    decides:
 
     * it returns: the job is acknowledged;
     * it raises: the job is retried after its backoff, with the error as `last_error`;
@@ -84,14 +85,10 @@ class Worker(Runner):
         self._worker_id = check_label("worker id", own_id() if worker_id is None else worker_id)
         callee = Callee(
             handler,
+            store,
             {JobHandle: lambda handle: handle, Job: operator.attrgetter("job")},
             operator.attrgetter("job"),
         )
-        if JobHandle in callee.asked and not callee.is_async:
-            raise TypeError(
-                f"handler {callee.name} runs in a thread, where a JobHandle cannot be used: make "
-                "it an `async def`, or ask for the Job"
-            )
         self._threads = Threads(f"alkstore-{self._queue.name}")
         self._is_async = callee.is_async
         self._call = wrapped(callee.call(self._threads), middlewares)
