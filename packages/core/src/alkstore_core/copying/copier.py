@@ -167,6 +167,9 @@ class _Copier:
             beyond = (last,) if last else None
             if await self._source.session().dump(kind, beyond, 1):
                 raise CopyRefused(_MOVED)
+        now = [await read_named(self._source, kind, self._batch) for kind in _NAMED]
+        if now != [census.consumers, census.schedules]:
+            raise CopyRefused(_MOVED)
 
     async def _refuse(self, difference: Different, census: Census) -> NoReturn:
         if (await take_census(self._source, self._batch, None)).whole != census.whole:
@@ -202,6 +205,8 @@ def _report(census: Census, *, resumed: bool) -> CopyReport:
         resumed=resumed,
     )
 
+
+_NAMED: Final[tuple[RecordKind, ...]] = ("consumers", "schedules")
 
 _MOVED = (
     "the source has changed while it was copied: stop everybody who enqueues, publishes, claims "

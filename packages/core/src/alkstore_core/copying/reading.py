@@ -100,8 +100,7 @@ class Tally:
     def add(self, fields: Mapping[str, Scalar]) -> None:
         """One more row."""
         self.count += 1
-        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=_text)
-        self._digest.update(text.encode() + b"\n")
+        self._digest.update(_encode(fields).encode() + b"\n")
 
     def digest(self) -> str:
         """Of all rows so far."""
@@ -110,6 +109,9 @@ class Tally:
 
 def _text(value: bytes) -> str:
     return bytes(value).decode("utf-8", "backslashreplace")
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text).encode
 
 
 Named: TypeAlias = "dict[tuple[Scalar, ...], dict[str, Scalar]]"
