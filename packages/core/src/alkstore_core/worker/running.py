@@ -14,7 +14,7 @@ from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from alkstore_core.store import Store
     from alkstore_core.worker.runner import Runner
@@ -98,7 +98,7 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
 
 
 @contextlib.contextmanager
-def _signals(ending: StopToken, abort: StopToken) -> Iterator[None]:
+def _signals(ending: StopToken, abort: StopToken) -> Generator[None]:
     """The first signal stops, the second aborts; afterwards all is as it was."""
     if threading.current_thread() is not threading.main_thread():
         # Python lets only the main thread have signals.
