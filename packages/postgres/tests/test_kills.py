@@ -12,6 +12,9 @@ import time
 
 import pytest
 
+from alkstore_core.requests import SCHEDULES as SCHEDULES_TOPIC
+from alkstore_postgres.channels import channel_of
+
 pytestmark = pytest.mark.once
 
 _log = logging.getLogger(__name__)
@@ -83,7 +86,8 @@ async def kill_at_random(crowd, sql):
     chance = random.Random(5)
     starting = {asyncio.create_task(crowd.start(place)) for place in range(len(ROLES))}
     until = None
-    while until is None or time.monotonic() < until or crowd.kills.total() < KILLS:
+    enough = collections.Counter({"the leader": 1, "at random": KILLS})
+    while until is None or time.monotonic() < until or not crowd.kills >= enough:
         await asyncio.sleep(chance.uniform(0.1, 0.5) if FULL else chance.uniform(0.3, 0.8))
         done, starting = {t for t in starting if t.done()}, {t for t in starting if not t.done()}
         await asyncio.gather(*done)
@@ -96,12 +100,14 @@ async def kill_at_random(crowd, sql):
         place, why = chance.choice(sorted(crowd.children)), "at random"
         leader = await sql.fetchval(LEADER)
         leading = [p for p, child in crowd.children.items() if child.pid == leader]
-        if leading and crowd.kills.total() % 4 == 0:
+        if leading and crowd.kills["the leader"] * 4 <= crowd.kills.total():
             place, why = leading[0], "the leader"
         await crowd.kill(place, why)
         # Now and then that of a leader that lives ends as well.
         if leading in ([], [place]) or crowd.kills.total() % 10 == 0:
             await sql.execute(END_LEASE)
+            # Whoever stands by waits for the end that it knows of.
+            await sql.execute("SELECT pg_notify($1, '')", channel_of("alkstore", SCHEDULES_TOPIC))
         starting.add(asyncio.create_task(crowd.start(place)))
     await asyncio.gather(*starting)
     await crowd.end()
