@@ -443,6 +443,21 @@ async def test_a_lost_lease_cancels_the_handler(engine, store, consume, clock, c
     assert 0 == offset(engine)
 
 
+async def test_a_process_that_stood_still_begins_no_event(engine, store, consume, seen, clock):
+    """Its lease is over before it has heard so: the event is the successor's."""
+    gate = engine.hold("after", "read")
+
+    running = consume(seen)
+    await store.stream("s").publish(1)
+    await gate.reached.wait()
+    clock._now += 29
+    engine.faults["acquire"].append(DatabaseError("away"))
+    gate.open()
+    await until(lambda: not running.worker.live)
+
+    assert [] == seen.payloads
+
+
 # -- ending ---------------------------------------------------------------------------------
 
 

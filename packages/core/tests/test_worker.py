@@ -475,6 +475,16 @@ def plain_with_store(store: Store):
     """Another one."""
 
 
+def generator(payload):
+    """A handler with a `yield` in it."""
+    yield payload
+
+
+async def async_generator(payload):
+    """Another one."""
+    yield payload
+
+
 class OtherStore(Store):
     """A store of another engine."""
 
@@ -487,6 +497,8 @@ async def of_another_store(store: OtherStore):
     ("handler", "message"),
     [
         (5, "must be callable, not int"),
+        (generator, "is a generator"),
+        (async_generator, "is a generator"),
         (takes_two, "a second payload with 'two'"),
         (takes_unknown, "takes_unknown cannot be resolved"),
         (plain_with_handle, "runs in a thread, where a JobHandle cannot"),

@@ -287,3 +287,21 @@ async def test_a_result_that_comes_after_the_lapse_is_told_and_dropped(
     await until(lambda: "too late" in caplog.text)
 
     assert job(engine) is not None
+
+
+async def test_jobs_whose_claim_is_over_when_they_arrive_are_not_begun(
+    engine, store, work, clock, endless, caplog
+):
+    """The process stood still between the claim and its answer: others have them by now."""
+    await store.queue("q", QueueOpts(visibility_timeout_s=30)).enqueue(1)
+    gate = engine.hold("after", "claim")
+
+    running = work(endless)
+    await gate.reached.wait()
+    clock._now += 29
+    gate.open()
+    await until(lambda: "came too late" in caplog.text)
+
+    assert [] == endless.begun
+    assert 0 == running.worker.running
+    assert JobState.PROCESSING == job(engine).state

@@ -216,8 +216,10 @@ class Consumer(Runner):
         self._handled = self._saved = await self._stream.get_offset(self._name)
         self._unsaved = 0
         async with self._stream.subscribe(self._name, ended) as events:
-            while not self._stopping and (event := await self._next(events)) is not None:
-                await self._handle(event)
+            while (event := await self._next(events)) is not None:
+                # A process that stood still hears of its lost lease later than of the event.
+                if self._stopping or not self._lease.live or not await self._handle(event):
+                    return
             if not self._stopping:
                 raise wakes_ended(self._label)
 
@@ -230,8 +232,8 @@ class Consumer(Runner):
                 _log.warning("%s: cannot read, trying again: %s", self._label, error)
                 await asyncio.sleep(backoff.take())
 
-    async def _handle(self, event: StreamEvent) -> None:
-        """Until the event is behind us, or a stop was asked for."""
+    async def _handle(self, event: StreamEvent) -> bool:
+        """Until the event is behind us, or `False` when it is no longer for us to try."""
         attempts = 0
         outage = Backoff()
         while True:
@@ -250,13 +252,13 @@ class Consumer(Runner):
                 attempts += 1
                 if self._is_poison(error, attempts):
                     self._poisoned(event, error)
-                    return
+                    return True
                 await self._wait_before_next(event, error, attempts)
             else:
                 await self._passed(event)
-                return
-            if self._stopping:
-                return
+                return True
+            if self._stopping or not self._lease.live:
+                return False
 
     async def _call_in_tx(self, event: StreamEvent) -> None:
         stream, name = self._stream.name, self._name

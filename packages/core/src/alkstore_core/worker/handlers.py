@@ -55,6 +55,8 @@ class Callee:
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
         self.name: str = getattr(function, "__name__", type(function).__name__)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"handler {self.name} is a generator, whose body nobody would run")
         self.is_async: bool = _is_async(function)
         self.asked: dict[type, type] = {}
         self._function = function

@@ -37,6 +37,11 @@ class Lease:
         self._lock: Lock | None = None
         self._reached = 0.0
 
+    @property
+    def live(self) -> bool:
+        """Whether it is ours for another second."""
+        return self._store.mark() < self._reached + self.seconds - CUT_S
+
     async def take(self) -> bool:
         """Whether it is ours now, for all its seconds."""
         lock = self._lock = await self._store.try_lock(self.name, self._owner, self.seconds)

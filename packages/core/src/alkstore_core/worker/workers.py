@@ -192,6 +192,13 @@ class Worker(Runner):
 
     async def _execute(self, run: Run) -> None:
         run.begun = True
+        if run.cut_at <= self._store.mark():
+            # The process stood still, or the answer took too long: others may have it already.
+            run.cause = Cause.LOST
+            job = run.handle.job
+            _log.warning("%s: job %d was not begun: it came too late", self._label, job.id)
+            self._ended(run, None)
+            return
         try:
             await self._call(run.handle)
         except (KeyboardInterrupt, GeneratorExit):
