@@ -348,14 +348,16 @@ class Session(ABC):
         Positions are `(id,)`, `(offset,)`, `(stream, consumer)` or `(name,)`. Fields bear the
         names of those of `Job`, `StreamEvent`, `ConsumerPosition` and `Schedule`, but without
         `id` and `offset` of a job and an event, `died_at` of a live job and `state` of a dead
-        one. `headers` is JSON text, `state` `"pending"` or `"processing"`.
+        one. `headers` is JSON text, `state` `"pending"` or `"processing"`. Jobs and events
+        ascend by number; texts may be in the database's own order. No rows: there are no more.
         """
 
     @abstractmethod
     async def load(self, kind: RecordKind, records: Sequence[Record]) -> list[int]:
         """Store dumped rows, fields kept; new ids or offsets ascend in input order.
 
-        Returns the new ids or offsets; empty for kinds that have a natural key.
+        Returns the new ids or offsets; empty for kinds that have a natural key, where a row that
+        is there already is replaced. Wakes nobody.
         """
 
 
@@ -365,7 +367,8 @@ class TxSession(Session):
     Core sees to it that it is not used by two tasks at once, that nothing is called on it after
     its end but `rollback`, and that a `commit` or `rollback` that has begun is not cancelled.
     Another call may be; core rolls back then. All primitives work in it, although core calls
-    only those with a `*_tx` method and `holds`, `list_schedules` and `advance`.
+    only those with a `*_tx` method, and for schedules and copies `holds`, `list_schedules`,
+    `advance`, `delete_schedule`, `dump` and `load`.
     """
 
     @abstractmethod
