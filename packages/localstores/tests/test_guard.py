@@ -1,11 +1,15 @@
 """Plain SQLite and Turso's multi-process mode are never on one file at the same time."""
 
 import concurrent.futures
+import contextlib
 import os
 
 import pytest
 from conftest import Refused
 
+from alkstore_localstores import LocalStoreError
+from alkstore_localstores.files import StoreFile
+from alkstore_localstores.formats import QUEUE
 from alkstore_localstores.guard import Guard, is_live, is_locked
 
 FEATURES = ("kv", "sqlite3"), ("kv", "turso")
@@ -175,3 +179,44 @@ def test_a_lock_file_that_is_replaced_meanwhile_is_not_taken_for_the_lock(tmp_pa
     held = Guard(database, 1)
     assert is_locked(f"{database}-tshm")
     held.release()
+
+
+@pytest.mark.parametrize("engine", ["turso-single", "turso-multi"])
+async def test_a_queue_on_sqlite_keeps_turso_out(tmp_path, spawn, engine):
+    """From its first look on, and in either mode; when it has closed Turso is welcome."""
+    turso = spawn("actor.py", engine, tmp_path / "localqueue.sqlite")
+    async with StoreFile(tmp_path, QUEUE):
+        with pytest.raises(Refused):
+            turso.do("open")
+    turso.do("open")
+    assert turso.do("sql", "SELECT count(*) FROM messages") == [[0]]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "turso-single"])
+async def test_a_queue_on_turso_keeps_others_out(tmp_path, spawn, engine):
+    """It has its file for itself."""
+    other = spawn("actor.py", engine, tmp_path / "localqueue.sqlite")
+    async with StoreFile(tmp_path, QUEUE, driver="turso"):
+        # SQLite finds out with its first statement only.
+        with contextlib.suppress(Refused):
+            other.do("open")
+        with pytest.raises(Refused):
+            other.do("sql", "SELECT count(*) FROM messages")
+    other.do("open")
+    assert other.do("sql", "SELECT count(*) FROM messages") == [[0]]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "turso-single", "turso-multi"])
+async def test_a_queue_on_turso_joins_nobody(tmp_path, spawn, engine):
+    """Whoever has the file open already."""
+    async with StoreFile(tmp_path, QUEUE, driver="turso"):
+        pass
+    other = spawn("actor.py", engine, tmp_path / "localqueue.sqlite")
+    other.do("open")
+    other.do("sql", "SELECT count(*) FROM messages")
+    with pytest.raises(LocalStoreError) as caught:
+        await StoreFile(tmp_path, QUEUE, driver="turso").open()
+    assert caught.value.code == "BINDING_SETUP_FAILED"
+    other.kill()
+    async with StoreFile(tmp_path, QUEUE, driver="turso"):
+        pass
