@@ -1,9 +1,10 @@
-"""Owners that are killed under load, counted from outside."""
+"""Owners that are killed under load or out of room, counted from outside."""
 
 import asyncio
 import collections
 import contextlib
 import random
+import resource
 
 import pytest
 
@@ -129,3 +130,38 @@ async def test_a_killed_owner_keeps_its_word(tmp_path, driver, spawn):
     lost = ledger.sent - ledger.acked - ledger.maybe_acked
     assert set() == lost
     assert len(ledger.acked) > 20 * ROUNDS
+
+
+async def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path, driver, spawn):
+    """Sends fail, receives may as well, and with room on the disk all goes on."""
+    made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
+    actor = spawn("owner.py", tmp_path, 0, driver, 0)
+    address = await asyncio.to_thread(actor.answer)
+    limit = (actor.process.pid, resource.RLIMIT_FSIZE)
+    before = resource.prlimit(*limit)
+    async with LocalHttpQueue(f"{address}/queues/jobs", made["token"]) as queue:
+        sent = []
+        resource.prlimit(*limit, (400_000, before[1]))
+        refused = None
+        while refused is None and len(sent) < 100:
+            try:
+                await queue.send([len(sent), "x" * 20_000])
+            except LocalStoreError as error:
+                refused = error
+            else:
+                sent.append(len(sent))
+        assert sent
+        assert ("QUEUE_OPERATION_FAILED", 502) == (refused.code, refused.http_status_code)
+        # A failed commit may have made room; then this one is a promise like the others.
+        (outcome,) = await queue.send_batch([["batch", "x" * 20_000]])
+        assert outcome.status in {"unknown", "sent"}
+        sent += ["batch"] * (outcome.status == "sent")
+        resource.prlimit(*limit, before)
+        await queue.send(["last", ""])
+        found = []
+        while messages := await queue.receive(10):
+            found += [message.payload[0] for message in messages]
+            await queue.ack_batch([message.receipt_handle for message in messages])
+    # What failed may be there all the same: nobody was told that it is not.
+    assert sent == [name for name in found if name in sent]
+    assert "last" == found[-1]
