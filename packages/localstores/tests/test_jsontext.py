@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alkstore_localstores import LocalStoreError
-from alkstore_localstores.jsontext import DEPTH_LIMIT, dumps, loads
+from alkstore_localstores.jsontext import DEPTH_LIMIT, dumps, loads, parse, rewrite
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -50,6 +50,15 @@ def rewritten(value):
 def test_text_follows_the_rules(value):
     """Compact, keys in order, non-ASCII raw, numbers as the other implementation writes them."""
     assert rewritten(value) == dumps(value)
+
+
+@given(values)
+@example([0.00001, 1e-6, "e-", {"b": -0.0, "a": 2**64}])
+@example({"b": [[[]]], "a": "\x00\u2028"})
+def test_what_was_parsed_is_written_the_same_faster(value):
+    """Two ways, one text."""
+    parsed = parse(json.dumps(value))
+    assert dumps(parsed) == rewrite(parsed)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +153,11 @@ def nested(depth):
 def test_depth_is_bounded():
     """The other implementation could not read what is nested deeper."""
     assert "[" * DEPTH_LIMIT in dumps(nested(DEPTH_LIMIT))
-    for depth in (DEPTH_LIMIT + 1, 100_000):
-        with pytest.raises(LocalStoreError, match="nested"):
-            dumps(nested(depth))
+    assert dumps(nested(DEPTH_LIMIT)) == rewrite(nested(DEPTH_LIMIT))
+    for write in (dumps, rewrite):
+        for depth in (DEPTH_LIMIT + 1, 100_000):
+            with pytest.raises(LocalStoreError, match="nested"):
+                write(nested(depth))
 
 
 def test_a_value_that_holds_itself_is_refused():

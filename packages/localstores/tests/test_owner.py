@@ -257,6 +257,54 @@ async def test_a_deletion_that_was_cut_short_is_finished(tmp_path):
     assert ["kept"] == [path.name for path in (tmp_path / "queue-tokens").iterdir()]
 
 
+async def test_a_directory_that_cannot_be_deleted_is_no_queue_any_more(tmp_path, monkeypatch):
+    """Its token is revoked all the same, and the rest goes at the next start."""
+
+    def refuse(path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    async with QueueOwner(tmp_path) as owner:
+        token = await owner.create("jobs")
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.rmtree", refuse)
+            assert "LOCAL_FILESYSTEM_ERROR" == await code_of(owner.delete("jobs"))
+        assert [] == owner.resources
+        assert [] == list((tmp_path / "queue-tokens").iterdir())
+        assert token != await owner.create("jobs")
+    async with QueueOwner(tmp_path) as owner:
+        assert ["jobs"] == owner.resources
+        assert ["jobs"] == [path.name for path in (tmp_path / "queue-owned").iterdir()]
+        assert ["jobs"] == [path.name for path in (tmp_path / "queue-tokens").iterdir()]
+
+
+async def test_a_link_is_deleted_and_not_what_it_leads_to(tmp_path):
+    """Whoever put it there has the directory elsewhere, for reasons of their own."""
+    elsewhere = tmp_path / "elsewhere"
+    async with LocalQueue(elsewhere) as queue:
+        await queue.send("kept")
+    (tmp_path / "state" / "queue-owned").mkdir(parents=True)
+    (tmp_path / "state" / "queue-owned" / "jobs").symlink_to(elsewhere)
+    async with QueueOwner(tmp_path / "state") as owner:
+        assert 1 == (await owner.stats("jobs")).total
+        await owner.delete("jobs")
+        assert [] == owner.resources
+    assert [] == list((tmp_path / "state" / "queue-owned").iterdir())
+    assert (elsewhere / "localqueue.sqlite").is_file()
+
+
+async def test_a_token_outlives_the_absence_of_its_directory(tmp_path):
+    """A disk that was not mounted at one start takes no credential away."""
+    async with QueueOwner(tmp_path) as owner:
+        token = await owner.create("jobs")
+    (tmp_path / "queue-owned").rename(tmp_path / "unmounted")
+    async with QueueOwner(tmp_path) as owner:
+        assert [] == owner.resources
+        assert not owner.tokens.accepts("jobs", token.encode())
+    (tmp_path / "unmounted").rename(tmp_path / "queue-owned")
+    async with QueueOwner(tmp_path) as owner:
+        assert owner.tokens.accepts("jobs", token.encode())
+
+
 async def test_closing_waits_for_what_is_running(tmp_path, driver):
     """And nobody gets in any more."""
     owner = QueueOwner(tmp_path, driver=driver)

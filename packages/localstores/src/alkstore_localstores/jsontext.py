@@ -41,6 +41,23 @@ def dumps(value: Any) -> str:
     return text
 
 
+def rewrite(value: Any) -> str:
+    """A value that `parse` has given as stored text: as `dumps`, in a fraction of the time.
+
+    Raises:
+        LocalStoreError: INVALID_INPUT: it is too deep.
+
+    """
+    try:
+        text = _encoder.encode(value)
+    except RecursionError:
+        return dumps(value)
+    # Its numbers and keys are right already; small floats and depth are left to look at.
+    if "e-" in text or text.count("[") + text.count("{") > DEPTH_LIMIT:
+        return dumps(value)
+    return text
+
+
 def loads(text: str) -> Any:
     """The JSON value of a stored text, read as strictly as it is written.
 
@@ -198,3 +215,6 @@ def _constant(text: str) -> NoReturn:
 
 
 _decoder = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_constant)
+_encoder = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)

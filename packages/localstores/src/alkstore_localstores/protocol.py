@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from attrs import frozen
 
 from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError
-from alkstore_localstores.jsontext import dumps, parse
+from alkstore_localstores.jsontext import dumps, parse, rewrite
 from alkstore_localstores.messages import (
     BATCH_LIMIT,
     AckOutcome,
@@ -23,7 +23,6 @@ from alkstore_localstores.messages import (
     check_count,
     check_duration,
     check_single,
-    json_payload,
     text_payload,
 )
 
@@ -113,7 +112,7 @@ def _payload(given: Any) -> Payload:
     if not isinstance(given, dict) or set(given) != {"type", "data"}:
         raise _refusal(f"a message is an object of type and data, and not {_short(given)}")
     if given["type"] == "json":
-        return json_payload(given["data"])
+        return Payload("json", rewrite(given["data"]))
     if given["type"] == "text":
         return text_payload(given["data"])
     raise _refusal(f"a message's type is json or text, and not {_short(given['type'])}")

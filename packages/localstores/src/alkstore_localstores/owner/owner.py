@@ -77,11 +77,8 @@ class QueueOwner:
         """
         lock = await asyncio.to_thread(OwnerLock, self.state)
         try:
-            await asyncio.to_thread(self.state.sweep)
             found = await asyncio.to_thread(self.state.resources)
-            for resource in set(await asyncio.to_thread(self.tokens.stored)) - set(found):
-                # Its deletion was cut short, or its creation.
-                await asyncio.to_thread(self.tokens.revoke, resource)
+            await asyncio.to_thread(self._finish_deletions, found)
             self._lock = lock
             for resource in found:
                 await self._serve(resource)
@@ -144,7 +141,7 @@ class QueueOwner:
 
         Raises:
             LocalStoreError: INVALID_INPUT: there is no such queue; LOCAL_FILESYSTEM_ERROR: the
-                disk refused, and the deletion is to be called again.
+                disk refused; what is left is deleted at the owner's next start.
 
         """
         check_resource(resource)
@@ -157,8 +154,9 @@ class QueueOwner:
                 raise LocalStoreError(INVALID_INPUT, f"there is no queue {resource!r}")
             if served is not None:
                 await self._retire(served)
-            await asyncio.to_thread(self.state.remove, resource)
+            doomed = await asyncio.to_thread(self.state.set_aside, resource)
             await asyncio.to_thread(self.tokens.revoke, resource)
+            await asyncio.to_thread(self.state.delete, doomed)
 
     async def stats(self, resource: str) -> QueueStats:
         """Count a queue's messages.
@@ -186,6 +184,20 @@ class QueueOwner:
         if served is None:
             raise LocalStoreError(INVALID_INPUT, f"there is no queue {resource!r}")
         return served
+
+    def _finish_deletions(self, found: list[str]) -> None:
+        """End what a crash has cut short.
+
+        Other tokens without a queue stay: a directory that is not there now, as on a disk that
+        is not mounted, may be there next time.
+        """
+        for resource, doomed in self.state.set_aside_before():
+            if resource not in found:
+                self.tokens.revoke(resource)
+            try:
+                self.state.delete(doomed)
+            except LocalStoreError as error:
+                _log.warning("a deleted queue still takes room: %s", error)
 
     def _check_started(self) -> None:
         if self._lock is None:

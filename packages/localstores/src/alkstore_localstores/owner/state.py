@@ -94,32 +94,46 @@ class StateDirectory:
         found = (entry.name for entry in owned.iterdir() if entry.is_dir())
         return sorted(name for name in found if _RESOURCE.fullmatch(name))
 
-    def remove(self, resource: str) -> None:
-        """Delete a queue's directory; from the first moment on it is no queue any more.
+    def set_aside(self, resource: str) -> Path:
+        """Take a queue's directory away from its name, and return where it is now.
+
+        Half a directory must never be found under a queue's name.
 
         Raises:
-            LocalStoreError: LOCAL_FILESYSTEM_ERROR: it is not, or not wholly, deleted.
+            LocalStoreError: LOCAL_FILESYSTEM_ERROR: it is where it was, or nobody knows.
 
         """
         owned = self.owned(resource)
-        # Half a directory must never be found under a queue's name.
         doomed = owned.with_name(f"{_DELETED}{resource}-{secrets.token_hex(8)}")
         try:
             with contextlib.suppress(FileNotFoundError):
                 owned.rename(doomed)
                 sync_directory(str(owned.parent))
+        except OSError as error:
+            raise _not_deleted(owned, error) from error
+        return doomed
+
+    def set_aside_before(self) -> list[tuple[str, Path]]:
+        """What earlier owners have set aside and not deleted: of which queues, and where."""
+        owned = self.path / OWNED
+        found = owned.glob(f"{_DELETED}*-*") if owned.is_dir() else ()
+        return [(path.name.removeprefix(_DELETED).rpartition("-")[0], path) for path in found]
+
+    def delete(self, doomed: Path) -> None:
+        """Delete what was set aside. Nothing to do when it is gone.
+
+        Raises:
+            LocalStoreError: LOCAL_FILESYSTEM_ERROR: some of it is still there.
+
+        """
+        try:
+            if doomed.is_symlink():
+                # What it leads to is not ours.
+                doomed.unlink()
+            elif doomed.exists():
                 shutil.rmtree(doomed)
         except OSError as error:
-            raise LocalStoreError(
-                LOCAL_FILESYSTEM_ERROR,
-                f"the directory {error.filename or owned} cannot be deleted: {error.strerror}",
-            ) from error
-
-    def sweep(self) -> None:
-        """Finish the deletions that a crash has cut short."""
-        owned = self.path / OWNED
-        for doomed in owned.glob(f"{_DELETED}*") if owned.is_dir() else ():
-            shutil.rmtree(doomed, ignore_errors=True)
+            raise _not_deleted(doomed, error) from error
 
 
 class OwnerLock:
@@ -171,3 +185,11 @@ class OwnerLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _not_deleted(path: Path, error: OSError) -> LocalStoreError:
+    return LocalStoreError(
+        LOCAL_FILESYSTEM_ERROR,
+        f"{error.filename or path} cannot be deleted: {error.strerror}",
+        context={"directory": str(path)},
+    )

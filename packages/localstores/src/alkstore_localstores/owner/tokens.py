@@ -83,12 +83,6 @@ class Tokens:
         found = [self.accepts(resource, token) for resource in self._digests]
         return any(found)
 
-    def stored(self) -> list[str]:
-        """The queues that have a token on the disk."""
-        if not self._directory.is_dir():
-            return []
-        return sorted(path.name for path in self._directory.iterdir() if path.name[0] != ".")
-
     def _read(self, path: Path) -> str | None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
