@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import itertools
 import random
 import resource
 
@@ -92,17 +93,23 @@ async def consume(queue, ledger, chance) -> None:
 
 
 @pytest.mark.once
-async def test_a_killed_owner_keeps_its_word(tmp_path, driver, spawn):
+@pytest.mark.parametrize(
+    "drivers",
+    [["sqlite3"], ["turso"], ["sqlite3", "turso", "turso", "sqlite3"]],
+    ids=["sqlite3", "turso", "in turn"],
+)
+async def test_a_killed_owner_keeps_its_word(tmp_path, drivers, spawn):
     """An acknowledged send is never lost, an acknowledged ack never comes back, and each message
     is with one receiver at a time; what was in flight comes back after its lease.
     """
+    turns = itertools.cycle(drivers)
     chance = random.Random()
     names = (f"m{n}" for n in range(10**9))
     ledger = Ledger()
     made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
     port = 0
     for _ in range(ROUNDS):
-        actor = spawn("owner.py", tmp_path, port, driver, ledger.epoch * LEASE)
+        actor = spawn("owner.py", tmp_path, port, next(turns), ledger.epoch * LEASE)
         address = actor.answer()
         port = int(address.rpartition(":")[2])
         ledger.aim(("sent", "acked")[ledger.epoch % 2], chance.randint(20, 300), actor.process.kill)
@@ -116,7 +123,7 @@ async def test_a_killed_owner_keeps_its_word(tmp_path, driver, spawn):
                 workers.create_task(consume(queue, ledger, chance))
         actor.kill()
         ledger.epoch += 1
-    actor = spawn("owner.py", tmp_path, port, driver, ledger.epoch * LEASE)
+    actor = spawn("owner.py", tmp_path, port, next(turns), ledger.epoch * LEASE)
     async with LocalHttpQueue(f"{actor.answer()}/queues/jobs", made["token"]) as queue:
         left = await queue.stats()
         assert (0, 0) == (left.in_flight, left.delayed)

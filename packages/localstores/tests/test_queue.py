@@ -523,6 +523,26 @@ async def test_everything_is_there_after_reopening(tmp_path, driver, clock):
         assert "QUEUE_OPERATION_FAILED" == await code_of(queue.ack(leased.receipt_handle))
 
 
+async def test_the_other_driver_goes_on_with_the_file(tmp_path, driver, clock):
+    """Messages, leases, receipts and ids are the same to both."""
+    other = {"sqlite3": "turso", "turso": "sqlite3"}[driver]
+    async with LocalQueue(tmp_path, driver=driver, clock=clock) as queue:
+        await queue.send({"a": "é\x00😀"})
+        await queue.send_batch_text(["b", "c"])
+        first, second = await queue.receive(2)
+    async with LocalQueue(tmp_path, driver=other, clock=clock) as queue:
+        await queue.ack(first.receipt_handle)
+        await queue.renew(second.receipt_handle, 1)
+        (third,) = await queue.receive(10)
+        assert ("c", 1) == (third.payload, third.attempt)
+        await queue.purge()
+        await queue.send({"a": "é\x00😀"})
+    async with LocalQueue(tmp_path, driver=driver, clock=clock) as queue:
+        (last,) = await queue.receive(10)
+        assert first.payload == last.payload
+        assert "4" == last.receipt_handle.split(":")[0]
+
+
 async def test_a_closed_queue_says_so(tmp_path, driver):
     """And closing it again is nothing."""
     queue = LocalQueue(tmp_path, driver=driver)

@@ -106,6 +106,7 @@ async def serving(
                 server.should_exit = True
                 await ended
                 sweeping.cancel()
+                await asyncio.wait([sweeping])
 
 
 class _Server(uvicorn.Server):
