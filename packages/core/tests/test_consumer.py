@@ -409,6 +409,40 @@ async def test_the_lease_is_renewed_at_a_third(engine, store, consume, seen, clo
     assert running.worker.lock in engine.data.leases
 
 
+async def test_a_renewal_that_failed_is_tried_again(engine, store, consume, seen, clock, caplog):
+    """One refusal of the database costs no lease."""
+    running = consume(seen)
+    await until(lambda: running.worker.live)
+    await asleep(clock, 1_010)
+    engine.faults["renew"].append(DatabaseError("away"))
+    await clock.advance(10)
+    await wait_for(lambda: engine.data.leases["consumer/s/c"].expires_at == 1_040)
+
+    assert "could not be renewed, trying again: away" in caplog.text
+    assert running.worker.live
+
+
+async def test_wakes_that_the_database_refuses_are_tried_again(
+    engine, store, consume, seen, monkeypatch, caplog
+):
+    """Who cannot hear of a holder's end attaches later, and works meanwhile."""
+    subscribe, tries = engine.signals.subscribe, []
+
+    async def failing(topic):
+        if topic.kind == "channel":
+            tries.append(topic)
+            if len(tries) == 1:
+                raise DatabaseError("away")
+        return await subscribe(topic)
+
+    monkeypatch.setattr(engine.signals, "subscribe", failing)
+    running = consume(seen)
+    await wait_for(lambda: len(tries) == 2)
+
+    assert running.worker.live
+    assert "no wakes, trying again: away" in caplog.text
+
+
 @pytest.mark.parametrize("trouble", ["refused", "hangs"])
 async def test_a_lost_lease_cancels_the_handler(engine, store, consume, clock, caplog, trouble):
     """Before another one can be live: a second before the lease lapses at the latest."""
@@ -575,6 +609,7 @@ async def test_a_store_that_closes_ends_its_consumers_with_an_error(store, consu
     """`run` raises `Closed`."""
     running = consume(seen)
     await until(lambda: running.worker.live)
+    assert ("s", "c") == (running.worker.stream, running.worker.name)
     await store.close()
 
     with pytest.raises(Closed):

@@ -1,6 +1,7 @@
 """Workers: what is claimed when, and what becomes of a job."""
 
 import asyncio
+import functools
 import threading
 
 import attrs
@@ -210,6 +211,49 @@ async def test_a_handler_gets_what_its_annotations_say(store, engine, work):
     await until(lambda: seen)
 
     assert [(True, Mail("ada"), 3, 1)] == seen
+
+
+class Sender:
+    """A handler that is an object."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    async def __call__(self, mail: Mail, **extra):
+        self.seen.append((mail, extra))
+
+    async def send(self, how, /, mail: Mail, times=1, other: int = 5):
+        """A method, of which `partial` fills the first parameter."""
+        self.seen.append((how, mail, times, other))
+
+    async def by_gap(self, mail: Mail, other: int = 5, job: Job | None = None, *rest):
+        """Nothing but the payload is asked for."""
+        self.seen.append((mail, other, job, rest))
+
+    async def behind_gap(self, mail: Mail, other: int = 5, job: Job = None):
+        """The job stands behind a parameter that keeps its default."""
+        self.seen.append((mail, other, job.id))
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (lambda sender: sender, (Mail("ada"), {})),
+        (lambda sender: functools.partial(sender.send, "fast"), ("fast", Mail("ada"), 1, 5)),
+        (lambda sender: sender.by_gap, (Mail("ada"), 5, None, ())),
+        (lambda sender: sender.behind_gap, (Mail("ada"), 5, 1)),
+    ],
+    ids=["object", "partial", "defaults", "behind"],
+)
+async def test_whatever_can_be_called_can_handle(store, engine, work, handler, expected):
+    """Objects, methods and partial calls; parameters with defaults keep them."""
+    await store.queue("q").enqueue(Mail("ada"))
+    seen = []
+
+    work(handler(Sender(seen)))
+    await until(lambda: seen)
+
+    assert [expected] == seen
 
 
 async def test_a_handler_gets_the_store(store, engine, work):

@@ -305,3 +305,38 @@ async def test_jobs_whose_claim_is_over_when_they_arrive_are_not_begun(
     assert [] == endless.begun
     assert 0 == running.worker.running
     assert JobState.PROCESSING == job(engine).state
+
+
+async def test_an_engine_s_fault_does_not_stop_the_heart(
+    engine, store, work, clock, endless, monkeypatch, caplog
+):
+    """A bug below is told with its traceback, and the next heartbeat is sent all the same."""
+    monkeypatch.setattr(pulse_module, "TRY_AGAIN_S", 0.001)
+    await store.queue("q", QueueOpts(visibility_timeout_s=30)).enqueue(1)
+    engine.faults["extend"] += [ZeroDivisionError("a bug")]
+
+    work(endless)
+    await until(lambda: endless.begun)
+    await asleep(clock, 1_010)
+    await clock.advance(10)
+    await wait_for(lambda: job(engine).claim_expires_at == 1_040)
+
+    assert "ZeroDivisionError: a bug" in caplog.text
+
+
+async def test_a_closed_store_cancels_at_the_next_heartbeat(engine, store, work, clock, endless):
+    """Nobody keeps the claims any more, so what runs has to go."""
+    await store.queue("q", QueueOpts(visibility_timeout_s=30)).enqueue(1)
+
+    running = work(endless)
+    await until(lambda: endless.begun)
+    monkey = asyncio.Event()
+    running.worker._break = lambda _: monkey.set()
+    await store.close()
+    await monkey.wait()
+    await asleep(clock, 1_010)
+    await clock.advance(10)
+    await until(lambda: endless.cancelled)
+    running.task.cancel()
+
+    assert "the store was closed" in str(endless.cancelled[0])
