@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from alkstore_contract.machine import sources
 from alkstore_contract.machine.claiming import Claiming
 from alkstore_contract.machine.compare import OUTBOX_PREFIX, expected, same_jobs
+from alkstore_contract.machine.copying import Copying
 from alkstore_contract.machine.delivering import Delivering
 from alkstore_contract.machine.enqueuing import Enqueuing
 from alkstore_contract.machine.locking import Locking
@@ -116,5 +117,5 @@ class Wakes(_Jobs, _Events, Waking, Transacting, Claiming):
     )
 
 
-class Whole(_Jobs, _Events, _Leases, _Rhythms, Waking, Transacting, Delivering):
-    """All mechanisms on one database."""
+class Whole(Copying, _Jobs, _Events, _Leases, _Rhythms, Waking, Transacting, Delivering):
+    """All mechanisms on one database, which is copied in the end."""
