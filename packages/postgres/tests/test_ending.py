@@ -44,6 +44,56 @@ async def test_a_commit_after_a_failed_statement_is_no_success(store, sql):
     assert 0 == await sql.fetchval(OPEN)
 
 
+@pytest.mark.parametrize("end", ["ROLLBACK", "COMMIT"])
+async def test_a_commit_of_what_was_ended_before_is_no_success(store, sql, end):
+    """Postgres answers COMMIT to a COMMIT outside of transactions. Who ended ours by hand hears
+    that it was over, and the connection is none the worse for it.
+    """
+    tx = await store.begin_tx()
+    await tx.enqueue_tx("q", 1)
+    await tx.connection.exec_driver_sql(end)
+    with pytest.raises(DatabaseError, match="nothing to commit"):
+        await tx.commit()
+    assert (1 if end == "COMMIT" else 0) == (await store.queue("q").stats()).ready
+    assert 0 == await sql.fetchval(OPEN)
+    async with store.transaction() as another:
+        await another.enqueue_tx("q2", 2)
+    assert 1 == (await store.queue("q2").stats()).ready
+
+
+async def test_what_a_server_refuses_to_commit_is_not_in_doubt(store, sql):
+    """A constraint that is checked at the commit undoes the transaction, and nobody wonders."""
+    await sql.execute("CREATE TABLE business (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    tx = await store.begin_tx()
+    await tx.enqueue_tx("q", 1)
+    await tx.connection.execute(text("INSERT INTO business VALUES (1), (1)"))
+    with pytest.raises(DatabaseError, match="refused") as refusal:
+        await tx.commit()
+    assert "unknown" not in str(refusal.value)
+    assert 0 == (await store.queue("q").stats()).ready
+    assert 0 == await sql.fetchval(OPEN)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_deallocated_statements_are_prepared_anew(postgres_url, transactional):
+    """Whoever deallocates all prepared statements of a pooled connection, asyncpg's included,
+    costs the calls that come next nothing, and a transaction no more than itself.
+    """
+    async with PostgresStore(postgres_url, opts=PostgresOpts(pool_size=1)) as store:
+        async with store.transaction() as tx:
+            await tx.enqueue_tx("q", 1)
+            await tx.connection.exec_driver_sql("DEALLOCATE ALL")
+        if transactional:
+            with pytest.raises(DatabaseError, match="does not exist"):
+                async with store.transaction() as tx:
+                    await tx.enqueue_tx("q", 2)
+            async with store.transaction() as tx:
+                await tx.enqueue_tx("q", 2)
+        else:
+            await store.queue("q").enqueue(2)
+        assert 2 == (await store.queue("q").stats()).ready
+
+
 async def test_a_savepoint_saves_the_rest(store):
     """A failed statement behind a savepoint costs what came after it, no more."""
     async with store.transaction() as tx:

@@ -6,9 +6,10 @@ from typing import Any
 
 import asyncpg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import asyncpg as dialect
 
-from alkstore_core import EnqueueOpts, ManualClock
+from alkstore_core import DatabaseError, EnqueueOpts, ManualClock
 from alkstore_core.sql.compile import Compiler
 from alkstore_postgres import PostgresOpts, PostgresStore, claims, fronts
 
@@ -133,6 +134,47 @@ async def test_claim_that_came_to_nothing(always, store, postgres_url):
         await held.rollback()
 
     assert [[2], [3], [0], []] == [await claimed(queue) for _ in range(4)]
+
+
+async def test_what_was_claimed_is_handed_out_when_the_rest_fails(always, monkeypatch, store):
+    """A claim that took some jobs behind the front, and then fails at the beginning, gives those:
+    nobody else could, before they lapse. One that has none tells of the failure.
+    """
+    queue = store.queue("q")
+    await queue.enqueue_many(range(3))
+    await queue.enqueue("low", EnqueueOpts(priority=-1))
+    assert [0] == await claimed(queue)
+
+    def fail(*args):
+        yield text("SELECT 1 / 0"), {}
+
+    with monkeypatch.context() as broken:
+        broken.setattr(claims, "_claim_from_the_beginning", fail)
+        assert [1, 2] == await claimed(queue, 3)
+        with pytest.raises(DatabaseError, match="division by zero"):
+            await queue.claim_batch("w", 3)
+
+    assert ["low"] == await claimed(queue, 3)
+
+
+async def test_a_claim_that_is_undone_half_way_goes_on(always, monkeypatch, store):
+    """What it took before the server undid a step for others' sake is in the answer, once."""
+    queue = store.queue("q")
+    await queue.enqueue_many(range(3))
+    await queue.enqueue("low", EnqueueOpts(priority=-1))
+    assert [0] == await claimed(queue)
+    claim_from_the_beginning = claims._claim_from_the_beginning
+    undone = []
+
+    def fail_once(*args):
+        if not undone:
+            undone.append(1)
+            yield text("DO $$ BEGIN RAISE deadlock_detected; END $$"), {}
+        return (yield from claim_from_the_beginning(*args))
+
+    monkeypatch.setattr(claims, "_claim_from_the_beginning", fail_once)
+    assert [1, 2, "low"] == await claimed(queue, 4)
+    assert undone
 
 
 async def test_a_front_grows_old(always, monkeypatch, store, postgres_url):

@@ -172,18 +172,27 @@ BURY_OVERDRAWN = _bury(
 )
 
 
-def claim(fronts: Fronts, queue: str, worker_id: str, limit: int) -> Op[list[Job]]:
-    """Hand out up to `limit` jobs in claim order, each to exactly one caller."""
-    row = {"queue": queue, "worker_id": worker_id, "limit": limit}
-    found = yield from _claim_behind(fronts, row)
+def claim(
+    fronts: Fronts, found: list[Job], queue: str, worker_id: str, limit: int
+) -> Op[list[Job]]:
+    """Hand out up to `limit` jobs in claim order, each to exactly one caller.
+
+    They are put into `found` as soon as they are claimed: what one step took is taken, also when
+    a later one fails. When the op runs again it goes on from there.
+    """
+    row = {"queue": queue, "worker_id": worker_id}
     if len(found) < limit:
-        found += yield from _claim_from_the_beginning(fronts, {**row, "limit": limit - len(found)})
-    while spent := [job.id for job in found if job.attempts > job.max_attempts]:
+        rest = {**row, "limit": limit - len(found)}
+        found += yield from _claim_behind(fronts, rest)
+    if len(found) < limit:
+        rest = {**row, "limit": limit - len(found)}
+        found += yield from _claim_from_the_beginning(fronts, rest)
+    while spent := [job.id for job in found if is_spent(job)]:
         # Pending without an attempt left: only a job loaded from elsewhere stands like that.
         yield BURY_OVERDRAWN, {"ids": as_json(sorted(spent)), "last_error": EXHAUSTED}
-        found = [job for job in found if job.attempts <= job.max_attempts]
+        found[:] = [job for job in found if not is_spent(job)]
         found += _jobs((yield CLAIM_ANYWAY, {**row, "limit": limit - len(found)}).rows)
-    found.sort(key=_claim_order)
+    found.sort(key=claim_order_of)
     return found
 
 
@@ -218,7 +227,7 @@ def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list
 
 def _jobs(rows: Sequence[Sequence[Any]]) -> list[Job]:
     """Claimed jobs in claim order; their last column is the mark."""
-    return sorted((job_from_row(row[:-1]) for row in rows), key=_claim_order)
+    return sorted((job_from_row(row[:-1]) for row in rows), key=claim_order_of)
 
 
 def _promote(queue: str, chunk: int, due: bool, lapses: bool, expiries: bool) -> Op[None]:
@@ -235,5 +244,11 @@ def _promote(queue: str, chunk: int, due: bool, lapses: bool, expiries: bool) ->
         yield PROMOTE_BEST, row
 
 
-def _claim_order(job: Job) -> tuple[int, int, int]:
+def is_spent(job: Job) -> bool:
+    """Whether a claim has taken a job that had no attempt left."""
+    return job.attempts > job.max_attempts
+
+
+def claim_order_of(job: Job) -> tuple[int, int, int]:
+    """What claims sort by."""
     return -job.priority, job.run_at, job.id

@@ -117,6 +117,15 @@ def judge(error: BaseException | None) -> Fault:
     return Fault.STATEMENT
 
 
+def forgot(error: BaseException) -> bool:
+    """Whether the server knows a connection's prepared statements no more.
+
+    Somebody said DEALLOCATE ALL or DISCARD ALL on it. The statement did not run, and nor would any
+    other that asyncpg remembers of this connection.
+    """
+    return isinstance(error, asyncpg.InvalidSQLStatementNameError)
+
+
 class Lease:
     """A connection for one piece of work."""
 

@@ -14,7 +14,7 @@ from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 from alkstore_postgres.coalescing import Coalescer, RefusedError
-from alkstore_postgres.connections import BEGIN, GRACE, judge
+from alkstore_postgres.connections import BEGIN, GRACE, forgot, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -176,7 +176,7 @@ class AutoDriver(Driver):
 
     async def _recover(self, lease: Lease, error: BaseException) -> None:
         """After an error: keep the connection if it is as good as before."""
-        if isinstance(error, LostError) or judge(error) is Fault.CONNECTION:
+        if isinstance(error, LostError) or judge(error) is Fault.CONNECTION or forgot(error):
             await lease.discard()
             return
         try:
@@ -253,8 +253,13 @@ async def execute(raw: asyncpg.Connection, request: Request, patience: float) ->
     return Result([], int(status.rpartition(" ")[2]))
 
 
-_UNDONE = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
-"""Somebody changed a table while we were in a transaction: prepared statements are stale.
+_UNDONE = (
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
+    asyncpg.InvalidSQLStatementNameError,
+)
+"""Somebody changed a table while we were in a transaction: prepared statements are stale. Or
+they were deallocated.
 
 The second one is told of after a statement, so it undoes what has a COMMIT still to come."""
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from alkstore_core import DatabaseError
 from alkstore_core.sql import dead_letters, inspection, locks, queues, schedules, transfer
 from alkstore_core.sql import streams as core_streams
 from alkstore_core.sql._jobs import as_json
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from alkstore_core.values import Job, StreamEvent
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _same = adapted({})
 
@@ -162,8 +166,17 @@ class PostgresSession(SqlSession):
         return value
 
     async def claim(self, queue: str, worker_id: str, limit: int) -> list[Job]:
-        arguments = (self._fronts, queue, worker_id, limit)
-        return await self._driver.run(Mode.WRITE, my_claims.claim, *arguments)
+        found: list[Job] = []
+        arguments = (self._fronts, found, queue, worker_id, limit)
+        try:
+            return await self._driver.run(Mode.WRITE, my_claims.claim, *arguments)
+        except DatabaseError as error:
+            # What a step before the one that failed has claimed would wait for its lapse.
+            taken = [job for job in found if not my_claims.is_spent(job)]
+            if not taken:
+                raise
+            _log.warning("a claim got %d of %d jobs: %s", len(taken), limit, error)
+            return sorted(taken, key=my_claims.claim_order_of)
 
     async def append(
         self, stream: str, entries: Sequence[Entry], *, wake: Sequence[Topic] = ()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import asyncpg
 from sqlalchemy import event, exc
 
 from alkstore_core import DatabaseError
@@ -14,7 +15,7 @@ from alkstore_core.errors import AlkstoreError
 from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op
-from alkstore_postgres.connections import GRACE, judge
+from alkstore_postgres.connections import GRACE, forgot, judge
 from alkstore_postgres.driver import execute
 from alkstore_postgres.servers import STANDBY, UnfitError
 from alkstore_postgres.session import PostgresTxSession
@@ -23,7 +24,6 @@ from alkstore_postgres.streams import Publishing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import asyncpg
     from sqlalchemy.ext.asyncio import AsyncConnection
     from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -123,10 +123,20 @@ class Transactions:
 
     async def _commit(self, connection: AsyncConnection, raw: asyncpg.Connection) -> None:
         await _forget(connection)
+        if not (raw.is_closed() or raw.is_in_transaction()):
+            # The server would answer COMMIT to a COMMIT of nothing.
+            await _give_up(connection, raw)
+            raise DatabaseError(
+                "there was nothing to commit: a COMMIT, ROLLBACK or PREPARE TRANSACTION on its "
+                "connection had ended this transaction; what became of its writes is unknown here"
+            )
         try:
             status = await raw.execute("COMMIT", timeout=self._timeout)
         except Exception as error:
             await _give_up(connection, raw)
+            if isinstance(error, asyncpg.PostgresError) and judge(error) is not Fault.CONNECTION:
+                # A deferred constraint, say: what the server answers so is rolled back.
+                raise refused(self._describe, error) from error
             raise commit_failed(self._describe, error) from error
         try:
             await connection.close()
@@ -214,7 +224,7 @@ class RawDriver(Driver):
         except AlkstoreError:
             raise
         except Exception as error:
-            if judge(error) is Fault.CONNECTION:
+            if judge(error) is Fault.CONNECTION or forgot(error):
                 # A peer that does not answer is not asked again, not even to roll back.
                 self._raw.terminate()
             raise refused(self._describe, error) from error
