@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import fcntl
 import os
 
 import pytest
@@ -10,7 +11,7 @@ from conftest import Refused
 from alkstore_localstores import LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import QUEUE
-from alkstore_localstores.guard import Guard, is_live, is_locked
+from alkstore_localstores.guard import Guard, _lock, is_live, is_locked
 
 FEATURES = ("kv", "sqlite3"), ("kv", "turso")
 
@@ -160,6 +161,26 @@ def test_the_lock_file_is_there_as_long_as_somebody_needs_it(tmp_path):
     assert not is_live(database)
     second.release()
     assert not shared.exists()
+
+
+def test_the_guard_waits_for_whoever_is_about_to_find_out(tmp_path):
+    """A lock for writing is held for a moment; one that lasts is an error that names the file."""
+    database = str(tmp_path / "db")
+    descriptor = os.open(f"{database}-tshm", os.O_RDWR | os.O_CREAT)
+    try:
+        os.ftruncate(descriptor, 4096)
+        assert _lock(descriptor, fcntl.F_WRLCK)
+        assert not is_live(database)
+        with pytest.raises(LocalStoreError, match=r"db-tshm was not to be had for 0\.05 s"):
+            Guard(database, 0.05)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(Guard, database, 30)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.05)
+            _lock(descriptor, fcntl.F_UNLCK)
+            waiting.result(30).release()
+    finally:
+        os.close(descriptor)
 
 
 def test_a_lock_file_that_is_replaced_meanwhile_is_not_taken_for_the_lock(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -388,6 +389,59 @@ async def test_a_symbolic_link_is_followed(tmp_path, driver):
     (tmp_path / "link").symlink_to(tmp_path / "real")
     async with LocalKv(tmp_path / "link", driver=driver) as kv:
         assert (await kv.get("k")).value == b"v"
+
+
+@pytest.fixture
+def no_links(monkeypatch):
+    """A file system that gives a file one name only."""
+    asked = []
+
+    def link(source, _name):
+        asked.append(source)
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    return asked
+
+
+async def test_a_file_is_made_where_there_are_no_links(home, path, driver, no_links):
+    """Then the engine makes it in its place."""
+    async with LocalKv(home, driver=driver) as kv:
+        await kv.put("k", b"v")
+    assert no_links
+    async with LocalKv(home, driver=driver) as kv:
+        assert (await kv.get("k")).value == b"v"
+    assert path.exists()
+
+
+async def test_a_log_is_read_where_there_are_no_links(path, refuses, tmp_path, no_links):
+    """From a copy; nothing is changed."""
+    source = tmp_path / "other" / "db"
+    make(source, "PRAGMA journal_mode=wal")
+    with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as connection:
+        for statement in marked("localkv.v1"):
+            connection.execute(statement)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{source}{suffix}", f"{path}{suffix}")
+    await refuses(match=r"localkv\.v1")
+    assert no_links
+
+
+async def test_a_file_that_is_locked_for_good_is_refused(home, path, driver, monkeypatch, spawn):
+    """After a while, with what to do; nothing waits for ever."""
+    monkeypatch.setattr("alkstore_localstores.probe.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("alkstore_localstores.drivers.BUSY_SECONDS", 0.2)
+    make(path, "PRAGMA journal_mode=wal", *marked("localkv.v2"), ROWS)
+    other = spawn("actor.py", "sqlite", path)
+    other.do("open")
+    other.do("sql", "PRAGMA locking_mode=EXCLUSIVE")
+    other.do("sql", "INSERT INTO kv VALUES ('k', x'41', NULL, 'v')")
+    with pytest.raises(LocalStoreError) as caught:
+        await LocalKv(home, driver=driver).open()
+    assert caught.value.code == "BINDING_SETUP_FAILED"
+    other.kill()
+    async with LocalKv(home, driver=driver) as kv:
+        assert (await kv.get("k")).value == b"A"
 
 
 def test_the_formats_name_their_files():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
-import tempfile
+import uuid
 from typing import TYPE_CHECKING
 
 from alkstore_localstores import guard, registry
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from alkstore_core.sql.dbapi import Connection
     from alkstore_localstores.drivers import Dbapi, DriverName
     from alkstore_localstores.formats import Format
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
+"""Errors of file systems that give a file one name only."""
 
 _WAL_VERSIONS = slice(18, 20)
 """Where a database's header says that it keeps a log: both bytes are 2."""
@@ -168,18 +172,30 @@ def create_file(path: str, format_: Format) -> None:
         make_tables(memory, format_)
         content = bytearray(memory.serialize())
     content[_WAL_VERSIONS] = b"\x02\x02"
-    descriptor, name = tempfile.mkstemp(dir=directory, prefix=f".{format_.file}-")
+    name = os.path.join(directory, f".{format_.file}-{uuid.uuid4().hex}")  # noqa: PTH118
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123
             file.write(content)
             file.flush()
-            os.fchmod(descriptor, 0o666 & ~_umask())
             os.fsync(descriptor)
-        with contextlib.suppress(FileExistsError):
-            os.link(name, path)
+        _give_name(name, path)
     finally:
         os.unlink(name)  # noqa: PTH108
     sync_directory(directory)
+
+
+def _give_name(file: str, name: str) -> None:
+    """Let the file have a second name, unless somebody else's has it already."""
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Then the engine makes the tables in the file itself, in one transaction.
+        os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
 
 
 def sync_directory(directory: str) -> None:
@@ -189,13 +205,6 @@ def sync_directory(directory: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    # There is no way to ask for it but to set it.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _settle(path: str) -> None:
