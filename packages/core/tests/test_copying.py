@@ -264,8 +264,12 @@ async def test_an_unfinished_copy_is_no_source(filled, target, other, engine):
         await copy_store(filled, target)
 
     assert MARK in [schedule.name for schedule in await target.schedules()]
+    (finding,) = await target.diagnose()
+    assert ("copy.unfinished", "error") == (finding.code, finding.severity)
     async with Store(DictEngine(engine.clock)) as third:
         await refused(target, third, "not whole")
+    await copy_store(filled, target)
+    assert [] == await target.diagnose()
 
 
 async def test_the_mark_of_another_copy_is_refused(filled, target, other, engine):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from alkstore_core import requests, scheduler
 from alkstore_core.completion import Attaching
+from alkstore_core.copying.mark import MARK
 from alkstore_core.integers import check_duration
 from alkstore_core.locks import Lock
 from alkstore_core.names import RESERVED_PREFIX, backing_queue, check_label, check_name
@@ -16,6 +17,7 @@ from alkstore_core.runtime import Runtime
 from alkstore_core.spi import Topic
 from alkstore_core.streams import StreamHandle
 from alkstore_core.transactions import BeginTx, Transaction, TxHandle
+from alkstore_core.values import Finding
 from alkstore_core.wakes import WakeReceiver
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from alkstore_core.spi import Engine
     from alkstore_core.stop import StopToken
-    from alkstore_core.values import Finding, LockInfo, QueueOpts, Schedule, ScheduleOpts
+    from alkstore_core.values import LockInfo, QueueOpts, Schedule, ScheduleOpts
 
 T = TypeVar("T")
 
@@ -241,4 +243,16 @@ class Store:
     async def diagnose(self) -> list[Finding]:
         """What an operator should know about this database; nothing when all is well."""
         self._runtime.session()
-        return list(await self._runtime.engine.diagnose())
+        findings = list(await self._runtime.engine.diagnose())
+        if any(schedule.name == MARK for schedule in await self.schedules()):
+            findings.append(
+                Finding(
+                    code="copy.unfinished",
+                    severity="error",
+                    message=(
+                        "this database is the target of a copy that is not whole: let "
+                        "copy_store finish it, or throw the database away; nobody may use it yet"
+                    ),
+                )
+            )
+        return findings
