@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
+from attrs.validators import optional
 
 LONGEST_NAME: Final = 63
 
@@ -13,13 +14,6 @@ def _seconds(_: object, attribute: attrs.Attribute[float], value: object) -> Non
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         message = f"PostgresOpts.{attribute.name} is {value!r}; it takes seconds above 0"
         raise ValueError(message)
-
-
-def _optional_seconds(
-    opts: object, attribute: attrs.Attribute[float | None], value: object
-) -> None:
-    if value is not None:
-        _seconds(opts, attribute, value)  # type: ignore[arg-type]
 
 
 def _connections(_: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -85,7 +79,7 @@ class PostgresOpts:
     """Whether a pooler in transaction mode is in between: no prepared statements with names, no
     settings of a session. Give `listen_url` as well, or a `poll_interval`."""
 
-    poll_interval: float | None = attrs.field(default=None, validator=_optional_seconds)
+    poll_interval: float | None = attrs.field(default=None, validator=optional(_seconds))
     """Seconds between two looks at the tables instead of LISTEN, for sites without it. Queues,
     streams and schedules wake that much later; `listen` is refused, because a notify leaves
     nothing in the tables."""
