@@ -81,10 +81,15 @@ def leave_out(schema: str = "alkstore") -> Callable[..., bool]:
     return include_name
 
 
-def _context(schema: str, known: ScriptDirectory, to: str, **options: Any) -> MigrationContext:
-    connection = options.pop("connection", None)
-    dialect_name = options.pop("dialect_name", None)
-
+def _context(
+    schema: str,
+    known: ScriptDirectory,
+    to: str,
+    *,
+    connection: Connection | None = None,
+    dialect_name: str | None = None,
+    **options: Any,
+) -> MigrationContext:
     def steps(current: Any, _: MigrationContext) -> Iterable[Any]:
         return known._upgrade_revs(to, current)  # noqa: SLF001 - as Alembic's own `upgrade` does
 
