@@ -23,7 +23,7 @@ URL: Final = "ALKSTORE_POSTGRES_URL"
 
 OK: Final = 0
 BEHIND: Final = 1
-USAGE: Final = 2
+FAILED: Final = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return asyncio.run(_online(parsed.command, parsed.url, opts))
     except (DatabaseError, ValueError) as error:
         print(f"alkstore-postgres: {error}", file=sys.stderr)  # noqa: T201 - its purpose
-        return USAGE
+        return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
