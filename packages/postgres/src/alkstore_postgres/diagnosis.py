@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from alkstore_core import Finding
 from alkstore_core.sql import inspection
-from alkstore_postgres.streams import locks, note_key, this_database
+from alkstore_postgres.streams import notes, pg_locks, stream_of_note, unsigned_key
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.elements import ColumnElement
@@ -53,14 +53,9 @@ _who = (
 )
 
 NOTES = (
-    select(cast(locks.c.classid, BigInteger), *_who)
-    .join_from(locks, _sessions, locks.c.pid == _sessions.c.pid)
-    .where(
-        locks.c.locktype == literal_column("'advisory'"),
-        locks.c.database == this_database,
-        locks.c.objsubid == literal_column("2"),
-        _open_for >= literal_column(str(LONG)),
-    )
+    select(stream_of_note, *_who)
+    .join_from(pg_locks, _sessions, pg_locks.c.pid == _sessions.c.pid)
+    .where(*notes, _open_for >= literal_column(str(LONG)))
 )
 
 SNAPSHOTS = select(*_who).where(
@@ -76,7 +71,7 @@ def diagnose(schema: str) -> Op[list[Finding]]:
     """Findings; none when all is well. The role sees of others' sessions what it may."""
     findings: list[Finding] = []
     streams = yield from inspection.names("stream")
-    names = {note_key(schema, stream) & 0xFFFFFFFF: stream for stream in streams}
+    names = {unsigned_key(schema, stream): stream for stream in streams}
     for key, *who in sorted((yield NOTES, {}).rows):
         if key in names:
             findings.append(_held(names[key], *who))

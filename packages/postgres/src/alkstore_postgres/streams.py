@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
@@ -52,7 +53,7 @@ from alkstore_postgres.forms import Wake, adapted, among, locked, materialized, 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from sqlalchemy import Executable, Insert, ScalarSelect, Select, TableClause
+    from sqlalchemy import Executable, Insert, Select, TableClause
     from sqlalchemy.sql.elements import ColumnElement
 
     from alkstore_core.spi import Entry
@@ -118,28 +119,33 @@ APPEND_MANY_IN_WAKING = waking(APPEND_MANY_IN)
 
 TAIL = select(_last, func.current_setting(literal_column("'transaction_isolation'"), type_=Text))
 
-locks: TableClause = table(
+pg_locks: TableClause = table(
     "pg_locks",
     *(column(name) for name in ("locktype", "database", "classid", "objid", "objsubid", "pid")),
 )
 _databases = table("pg_database", column("oid"), column("datname"))
-this_database: ScalarSelect[Any] = (
-    select(_databases.c.oid)
-    .where(_databases.c.datname == func.current_database())
-    .scalar_subquery()
+_this_database = select(_databases.c.oid).where(_databases.c.datname == func.current_database())
+
+notes: Sequence[ColumnElement[bool]] = (
+    pg_locks.c.locktype == literal_column("'advisory'"),
+    pg_locks.c.database == _this_database.scalar_subquery(),
+    pg_locks.c.objsubid == literal_column("2"),
 )
+"""The locks that may be notes of this database's publishers."""
+
+stream_of_note: ColumnElement[int] = cast(pg_locks.c.classid, BigInteger)
+"""Whose note a lock is, by the stream's `unsigned_key`."""
+
 _tail = bindparam("tail", type_=BigInteger)
-_note = cast(locks.c.objid, BigInteger)
+_note = cast(pg_locks.c.objid, BigInteger)
 _before: ColumnElement[int] = _WRAP - _AHEAD
 _distance = ((_note - _tail + _before) % _WRAP + _WRAP) % _WRAP - _before
 
 HORIZON = select(_tail + func.min(_distance)).where(
-    locks.c.locktype == literal_column("'advisory'"),
-    locks.c.database == this_database,
-    cast(locks.c.classid, BigInteger) == bindparam("unsigned_key", type_=BigInteger),
-    locks.c.objsubid == literal_column("2"),
+    *notes,
+    stream_of_note == bindparam("unsigned_key", type_=BigInteger),
     # A prepared transaction has no process, and holds its notes all the same.
-    locks.c.pid.is_distinct_from(func.pg_backend_pid()),
+    pg_locks.c.pid.is_distinct_from(func.pg_backend_pid()),
 )
 
 _place = tuple_(events.c.stream, events.c.offset)
@@ -192,6 +198,11 @@ def note_key(schema: str, stream: str) -> int:
     """
     digest = blake2b(f"{schema}\0{stream}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big", signed=True)
+
+
+def unsigned_key(schema: str, stream: str) -> int:
+    """The same number as `pg_locks` shows it."""
+    return note_key(schema, stream) & 0xFFFFFFFF
 
 
 def append(
@@ -261,7 +272,7 @@ def _read(
     ((tail, isolation),) = (yield TAIL, {}).rows
     if isolation not in {"read committed", "read uncommitted"}:
         raise DatabaseError(UNREADABLE.format(isolation.upper()))
-    key = note_key(schema, row["stream"]) & 0xFFFFFFFF
+    key = unsigned_key(schema, row["stream"])
     ((horizon,),) = (yield HORIZON, {"tail": tail, "unsigned_key": key}).rows
     cut = horizon is not None and horizon < tail
     row["bound"] = horizon if cut else tail
@@ -281,9 +292,9 @@ def _append_key(arguments: tuple[Any, ...]) -> Hashable:
 def append_together(calls: Sequence[tuple[Any, ...]]) -> Op[list[list[int]]]:
     """Many publishes to one stream."""
     wake, schema, stream, _, publishing = calls[0]
-    entries = [entry for call in calls for entry in call[3]]
+    entries = list(chain.from_iterable(call[3] for call in calls))
     offsets = iter((yield from append(wake, schema, stream, entries, publishing)))
-    return [[next(offsets) for _ in call[3]] for call in calls]
+    return [list(islice(offsets, len(call[3]))) for call in calls]
 
 
 APPENDS = Merge(_append_key, append_together)

@@ -91,7 +91,7 @@ SELECT $1::BIGINT + min((((CAST(pg_locks.objid AS BIGINT) - $1::BIGINT) + (21474
 FROM pg_locks
 WHERE pg_locks.locktype = 'advisory' AND pg_locks.database = (SELECT pg_database.oid
 FROM pg_database
-WHERE pg_database.datname = current_database()) AND CAST(pg_locks.classid AS BIGINT) = $2::BIGINT AND pg_locks.objsubid = 2 AND pg_locks.pid IS DISTINCT FROM pg_backend_pid();
+WHERE pg_database.datname = current_database()) AND pg_locks.objsubid = 2 AND CAST(pg_locks.classid AS BIGINT) = $2::BIGINT AND pg_locks.pid IS DISTINCT FROM pg_backend_pid();
 
 -- READ
 SELECT alkstore.__alkstore_events."offset", alkstore.__alkstore_events.stream, alkstore.__alkstore_events.key, alkstore.__alkstore_events.payload, alkstore.__alkstore_events.headers, alkstore.__alkstore_events.created_at
