@@ -9,18 +9,15 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-import psycopg
 import pytest
-from server import other_user
+from server import PATIENCE, other_user, wait_ready
 
 GIVEN = "ALKSTORE_TEST_PGBOUNCER"
 SERVER_CONNECTIONS = 3
-PATIENCE = 20.0
 
 # The guide shows the same.
 SETTINGS = {
@@ -105,7 +102,7 @@ class PgBouncer:
                 **self._user,
             )
         try:
-            self._wait_ready()
+            wait_ready(self.url, self._process, self._home / "log")
         except BaseException:
             self.__exit__()
             raise
@@ -115,17 +112,3 @@ class PgBouncer:
         self._process.terminate()
         self._process.wait(PATIENCE)
         shutil.rmtree(self._home)
-
-    def _wait_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                psycopg.connect(self.url, connect_timeout=5).close()
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    log = (self._home / "log").read_text()
-                    message = f"PgBouncer did not start:\n{log[-4000:]}"
-                    raise RuntimeError(message) from None
-                time.sleep(0.02)
-            else:
-                return

@@ -79,6 +79,26 @@ def other_user() -> dict:
     raise LookupError(message)
 
 
+def wait_ready(url: str, process: subprocess.Popen, log: Path) -> None:
+    """Wait until a program that was just started takes connections.
+
+    Raises:
+        RuntimeError: it ended instead, or takes too long; with what it has logged.
+
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                message = f"{process.args[0]} did not start:\n{log.read_text()[-4000:]}"
+                raise RuntimeError(message) from None
+            time.sleep(0.02)
+        else:
+            return
+
+
 class Cluster:
     """A data directory that was made once; servers run on copies of it."""
 
@@ -171,22 +191,11 @@ class Server:
                 **self._cluster.user,
             )
         if ready:
-            self.wait_ready()
-
-    def wait_ready(self) -> None:
-        """Wait until it takes connections."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
             try:
-                psycopg.connect(self.url, connect_timeout=5).close()
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    self.stop()
-                    message = f"the server did not start:\n{self._log.read_text()[-4000:]}"
-                    raise RuntimeError(message) from None
-                time.sleep(0.02)
-            else:
-                return
+                wait_ready(self.url, self._process, self._log)
+            except BaseException:
+                self.stop()
+                raise
 
     def stop(self, how=signal.SIGINT) -> None:
         """End it: SIGINT ends sessions politely, SIGQUIT is a crash that needs recovery."""
