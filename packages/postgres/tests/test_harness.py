@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
+from alkstore_core.names import RECONNECTED
 from alkstore_postgres.contract import SERVER, PostgresHarness
-
-BACK = "__alkstore_listener_reconnected__"
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ async def test_two_processes_have_two_databases(harnesses):
         async with asyncio.timeout(20):
             assert "news" == (await receiver.recv()).channel
             await mine.sever(here)
-            while (await receiver.recv()).channel != BACK:
+            while (await receiver.recv()).channel != RECONNECTED:
                 pass
             # On one connection notifications come in the order of their commits.
             await neighbour.notify("later", 1)

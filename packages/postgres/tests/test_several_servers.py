@@ -6,15 +6,16 @@ import signal
 import socket
 
 import asyncpg
+import psycopg
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import DatabaseError
+from alkstore_core.names import RECONNECTED
 from alkstore_postgres import PostgresOpts, PostgresStore
 from alkstore_postgres.urls import Place, places
 
 QUICK = PostgresOpts(connect_timeout=1.0)
-BACK = "__alkstore_listener_reconnected__"
 
 
 def together(*servers, attrs="read-write"):
@@ -33,15 +34,9 @@ def as_sqlalchemy(*servers, attrs="read-write"):
 def pair(own_server):
     """A primary, and a standby that has every commit before its caller hears of it."""
     standby = own_server.standby()
-    with_standby = "ALTER SYSTEM SET synchronous_standby_names = '*'"
-
-    async def follow():
-        connection = await asyncpg.connect(own_server.url)
-        await connection.execute(with_standby)
-        await connection.execute("SELECT pg_reload_conf()")
-        await connection.close()
-
-    asyncio.run(follow())
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        connection.execute("SELECT pg_reload_conf()")
     yield own_server, standby
     standby.stop(signal.SIGQUIT)
 
@@ -129,7 +124,7 @@ async def test_failover(pair, kind):
                 await asyncio.sleep(0.01)
             over.set()
             await asyncio.gather(*writing)
-            assert BACK == (await receiver.recv()).channel
+            assert RECONNECTED == (await receiver.recv()).channel
             await store.notify("news", 1)
             while (await receiver.recv()).channel != "news":
                 pass
