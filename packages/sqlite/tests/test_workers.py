@@ -137,6 +137,7 @@ async def test_killed_workers_lose_nothing_and_overlap_nowhere(path, crew, integ
     assert "ok" == integrity()
 
 
+@pytest.mark.once
 @pytest.mark.timeout(300)
 async def test_terminated_workers_give_everything_back_at_once(path, crew, scaled):
     """SIGTERM under load: they end in order, no job is left claimed, no attempt is spent."""
