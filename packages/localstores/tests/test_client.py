@@ -1,6 +1,7 @@
 """`LocalHttpQueue`: one request for each call, whatever happens to it."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import struct
@@ -221,6 +222,35 @@ async def test_a_batch_answer_that_does_not_fit_says_nothing(wire, queue, answer
     assert [("failed", "QUEUE_BATCH_RESPONSE_INVALID")] * 2 == [
         (outcome.status, outcome.code) for outcome in outcomes
     ]
+
+
+async def test_a_reset_after_the_reply_is_no_reason_to_ask_again(wire):
+    """The reply is read, or lost with the connection; there is one request either way."""
+    for number in range(10):
+        wire.script[:] = [then(reply(), _reset), reply()]
+        async with LocalHttpQueue(wire.address, TOKEN) as queue:
+            with contextlib.suppress(LocalStoreError):
+                await queue.send(number)
+        assert number + 1 == len(wire.requests)
+
+
+async def test_a_call_that_was_cancelled_leaves_no_answer_behind(wire, queue):
+    """The next call does not take the answer that was meant for it."""
+    asked = asyncio.Event()
+
+    async def late(writer) -> bool:
+        asked.set()
+        await asyncio.sleep(0.05)
+        return await reply(b'"for another"')(writer)
+
+    wire.script += [late, reply()]
+    call = asyncio.create_task(queue.send("x"))
+    await asked.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await queue.send("y")
+    assert 2 == len(wire.requests)
 
 
 async def test_a_silent_owner_is_given_up(wire):

@@ -352,6 +352,17 @@ async def test_the_command_line_asks_the_running_owner(tmp_path, driver):
     assert ["before"] == [row["resource"] for row in found]
 
 
+async def test_endpoints_are_where_clients_find_them(tmp_path):
+    """Not always where the owner listens."""
+    async with (
+        QueueOwner(tmp_path) as owner,
+        serving(owner, url="http://queues.internal:8071/") as address,
+    ):
+        made = await asyncio.to_thread(ask, tmp_path, {"command": "create", "resource": "jobs"})
+    assert "http://queues.internal:8071" == address
+    assert "http://queues.internal:8071/queues/jobs" == made["endpoint"]
+
+
 async def test_a_long_path_of_the_socket_works(tmp_path):
     """The system's limit for it is shorter than that of directories."""
     state = tmp_path / ("d" * 100) / ("e" * 100)

@@ -28,6 +28,10 @@ def add_commands(
     )
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
     serve.add_argument("--port", type=int, required=True, help="0 takes any that is free")
+    serve.add_argument(
+        "--url",
+        help="the address for clients, when it is another: http://host.docker.internal:8071",
+    )
     serve.add_argument("--driver", choices=("sqlite3", "turso"), default="sqlite3")
     serve.set_defaults(run=_serve)
     create = commands.add_parser(
@@ -69,6 +73,7 @@ async def _serve(options: argparse.Namespace) -> None:
         options.state_dir,
         host=options.host,
         port=options.port,
+        url=options.url,
         driver=options.driver,
         started=started,
     )

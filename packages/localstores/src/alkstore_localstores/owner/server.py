@@ -45,20 +45,25 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    url: str | None = None,
     driver: DriverName = "sqlite3",
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Own a state directory and serve its queues, until SIGTERM or SIGINT.
 
-    What has begun then ends before this returns. `port` 0 takes any free one; `started` is
-    called with the address, as `http://host:port`, once it is served.
+    What has begun then ends before this returns. `port` 0 takes any free one. `url` is the
+    address for clients, when that is another than where we listen, as from a container. `started`
+    is called with the address, as `http://host:port`, once it is served.
 
     Raises:
         LocalStoreError: BINDING_SETUP_FAILED: the state directory has an owner already;
             LOCAL_FILESYSTEM_ERROR: it, or the port, cannot be used.
 
     """
-    async with QueueOwner(state_dir, driver=driver) as owner, serving(owner, host, port) as address:
+    async with (
+        QueueOwner(state_dir, driver=driver) as owner,
+        serving(owner, host, port, url=url) as address,
+    ):
         with _signals() as ended:
             if started is not None:
                 started(address)
@@ -72,11 +77,13 @@ async def serving(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
+    url: str | None = None,
     request_seconds: float = REQUEST_SECONDS,
 ) -> AsyncIterator[str]:
     """Serve an owner that has been started for as long as this block lasts; gives the address.
 
-    A request that has not arrived after `request_seconds` is answered with 408 and cut off.
+    With `url` that is the address. A request that has not arrived after `request_seconds` is
+    answered with 408 and cut off.
 
     Raises:
         LocalStoreError: LOCAL_FILESYSTEM_ERROR: the port, or the owner's socket, cannot be used.
@@ -96,7 +103,7 @@ async def serving(
     )
     with _listening(host, port) as listener:
         server = _Server(config)
-        address = _address(listener)
+        address = _address(listener) if url is None else url.rstrip("/")
         async with AdminServer(owner, address):
             ended = asyncio.create_task(server.serve(sockets=[listener]))
             sweeping = asyncio.create_task(_sweep(server, request_seconds))
