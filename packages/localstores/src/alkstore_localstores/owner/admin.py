@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from alkstore_localstores.owner.owner import QueueOwner
 
 _LINE_LIMIT = 1 << 20
+
+# Bytes of a socket's name that all systems take; Linux takes 107.
+_NAME_LIMIT = 100
+
 # What newer releases would clean up by itself is found under its real name only.
 _KEPT: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
@@ -169,7 +173,10 @@ def _bound(path: str) -> socket.socket:
 
 @contextlib.contextmanager
 def _reachable(path: str) -> Iterator[str]:
-    """A name of the socket that is short enough: the system takes 107 bytes."""
+    """A name of the socket that is short enough for the system."""
+    if len(os.fsencode(path)) <= _NAME_LIMIT or not hasattr(os, "O_PATH"):
+        yield path
+        return
     directory, name = os.path.split(path)
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
