@@ -232,6 +232,11 @@ class Server:
         self.start()
 
 
+def sqlalchemy_url(url: str, driver: str = "asyncpg") -> str:
+    """The URL as SQLAlchemy wants it."""
+    return url.replace("postgresql:", f"postgresql+{driver}:", 1)
+
+
 class Databases:
     """Makes empty databases on a server, each with a name of its own."""
 

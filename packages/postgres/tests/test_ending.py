@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -20,11 +21,6 @@ KILL_OPEN = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND state LIKE 'idle in transaction%'
 """
-
-
-def on_asyncpg(url):
-    """The URL for SQLAlchemy."""
-    return url.replace("postgresql://", "postgresql+asyncpg://")
 
 
 async def fail(connection):
@@ -180,7 +176,7 @@ async def test_dropped_handles_give_their_connections_back(postgres_url, sql):
 async def test_joined_to_another_database_is_refused(store, databases):
     """A joined connection has to lead to this store's own tables."""
     with databases.empty() as elsewhere:
-        engine = create_async_engine(on_asyncpg(elsewhere))
+        engine = create_async_engine(sqlalchemy_url(elsewhere))
         async with PostgresStore(elsewhere), engine.connect() as connection:
             with pytest.raises(DatabaseError, match="another database"):
                 await store.join(connection).enqueue_tx("q", 1)
@@ -193,7 +189,7 @@ async def test_joined_to_another_database_is_refused(store, databases):
 
 async def test_the_application_s_engine_is_not_ours(postgres_url, sql):
     """A store on an `AsyncEngine` uses its pool, joins its sessions and does not dispose it."""
-    engine = create_async_engine(on_asyncpg(postgres_url), pool_size=2, max_overflow=0)
+    engine = create_async_engine(sqlalchemy_url(postgres_url), pool_size=2, max_overflow=0)
     async with PostgresStore(engine) as store:
         await store.queue("q").enqueue(1)
         async with AsyncSession(engine) as session, session.begin():
@@ -213,7 +209,7 @@ async def test_joined_sessions_of_psycopg(store, postgres_url):
     """A blocking `Session` carries calls as well, and its rollback takes them along."""
 
     def business():
-        engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+        engine = create_engine(sqlalchemy_url(postgres_url, "psycopg"))
         with Session(engine) as session:
             joined = store.join(session)
             ids = joined.enqueue_many_tx("q", ["100%", {"ü": None}])
@@ -240,7 +236,7 @@ def test_targets(target):
 
 async def test_an_engine_on_another_driver_is_refused(postgres_url):
     """Only asyncpg: the ops run on its connections."""
-    engine = create_async_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_async_engine(sqlalchemy_url(postgres_url, "psycopg"))
     with pytest.raises(DatabaseError, match="asyncpg"):
         PostgresStore(engine)
     await engine.dispose()
@@ -276,7 +272,7 @@ async def test_clocks_of_hosts_do_not_count(store, monkeypatch):
 
 async def test_an_abandoned_transaction_of_the_application_s(postgres_url):
     """A connection that comes to `begin_tx` in somebody's open transaction is cleaned first."""
-    engine = create_async_engine(on_asyncpg(postgres_url), pool_size=1, max_overflow=0)
+    engine = create_async_engine(sqlalchemy_url(postgres_url), pool_size=1, max_overflow=0)
     async with PostgresStore(engine) as store:
         async with engine.connect() as connection:
             raw = (await connection.get_raw_connection()).driver_connection

@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import DatabaseError
@@ -11,11 +12,6 @@ from alkstore_postgres import PostgresOpts, PostgresStore
 from alkstore_postgres.cli import main
 
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'alkstore'"
-
-
-def asyncpg_url(url):
-    """The URL for SQLAlchemy's engine on asyncpg."""
-    return url.replace("postgresql:", "postgresql+asyncpg:", 1)
 
 
 @pytest.fixture(params=["url", "engine"])
@@ -26,7 +22,7 @@ async def store_on(request):
     def make(url):
         if request.param == "url":
             return PostgresStore(url)
-        engines.append(create_async_engine(asyncpg_url(url)))
+        engines.append(create_async_engine(sqlalchemy_url(url)))
         return PostgresStore(engines[-1])
 
     yield make

@@ -6,6 +6,7 @@ import socket
 
 import asyncpg
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -225,9 +226,8 @@ async def test_an_applications_engine_is_listened_like(postgres_url, sql):
     """On an application's engine the listener connects as that does, not out of its pool, and
     what the application does on "connect" leaves it in no transaction.
     """
-    url = postgres_url.replace("postgresql://", "postgresql+asyncpg://", 1)
     engine = create_async_engine(
-        url,
+        sqlalchemy_url(postgres_url),
         pool_size=1,
         max_overflow=0,
         connect_args={"server_settings": {"search_path": "the_applications"}},

@@ -6,6 +6,7 @@ import random
 import time
 
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -133,8 +134,7 @@ async def test_a_note_wraps_around(store, sql):
 
 async def test_reading_is_refused_where_the_snapshot_is_too_old(store, postgres_url):
     """At REPEATABLE READ a joined transaction cannot read events: it would skip some."""
-    url = postgres_url.replace("postgresql://", "postgresql+asyncpg://")
-    engine = create_async_engine(url, isolation_level="REPEATABLE READ")
+    engine = create_async_engine(sqlalchemy_url(postgres_url), isolation_level="REPEATABLE READ")
     async with engine.begin() as connection:
         joined = store.join(connection)
         offset = await joined.publish_tx("s", 1)

@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 from pgbouncer import SERVER_CONNECTIONS, PgBouncer, program
+from server import sqlalchemy_url
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
@@ -108,9 +109,8 @@ async def test_schedules_lead_through_the_pooler(pooled_url, opts):
 
 async def test_applications_own_engine(pooled_url, opts):
     """An application's engine that keeps no statements is shared, and its sessions are joined."""
-    url = pooled_url.replace("postgresql:", "postgresql+asyncpg:", 1)
     engine = create_async_engine(
-        url,
+        sqlalchemy_url(pooled_url),
         connect_args={
             "statement_cache_size": 0,
             "prepared_statement_cache_size": 0,

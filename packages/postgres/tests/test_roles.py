@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -143,14 +144,14 @@ async def use_transactions(store, url):
     async with store.transaction() as tx:
         for call in everything:
             await call(tx)
-    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:", 1))
+    engine = create_async_engine(sqlalchemy_url(url))
     async with engine.begin() as connection:
         for call in everything:
             await call(store.join(connection))
     await engine.dispose()
 
     def blocking():
-        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
+        engine = create_engine(sqlalchemy_url(url, "psycopg"))
         with engine.begin() as connection:
             for call in everything:
                 call(store.join(connection))
@@ -214,7 +215,7 @@ async def test_application_role_makes_no_schema(roles):
 async def test_application_role_changes_no_table(roles, statement):
     """What it is not granted it cannot do."""
     await migrate(roles.owner)
-    engine = create_async_engine(roles.app.replace("postgresql:", "postgresql+asyncpg:", 1))
+    engine = create_async_engine(sqlalchemy_url(roles.app))
     with pytest.raises(Exception, match=r"permission denied|must be owner"):
         async with engine.begin() as connection:
             await connection.execute(text(statement))

@@ -9,6 +9,7 @@ import threading
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from server import sqlalchemy_url
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -47,11 +48,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def sqlalchemy_url(url):
-    """The URL as SQLAlchemy wants it."""
-    return url.replace("postgresql://", "postgresql+asyncpg://", 1)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from server import sqlalchemy_url
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -14,8 +15,7 @@ JOBS = "SELECT count(*) FROM alkstore.__alkstore_jobs"
 @pytest.fixture
 async def engine(postgres_url):
     """An application's engine, whose "connect" event says something to the server."""
-    url = postgres_url.replace("postgresql://", "postgresql+asyncpg://", 1)
-    engine = create_async_engine(url, pool_size=4, max_overflow=0)
+    engine = create_async_engine(sqlalchemy_url(postgres_url), pool_size=4, max_overflow=0)
 
     @event.listens_for(engine.sync_engine, "connect")
     def on_connect(dbapi, record):
