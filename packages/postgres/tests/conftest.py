@@ -9,7 +9,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from proxy import Proxy
 from server import GIVEN_SERVER, Cluster, Databases
 
@@ -62,7 +61,7 @@ def own_server(cluster):
     server.stop(signal.SIGQUIT)  # Nobody needs its checkpoint.
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def proxy_to():
     """Start a proxy in front of a URL's server."""
     async with contextlib.AsyncExitStack() as stack:
@@ -73,7 +72,7 @@ async def proxy_to():
         yield start
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def sql(postgres_url):
     """A plain connection to the test's database."""
     connection = await asyncpg.connect(postgres_url)
@@ -81,14 +80,14 @@ async def sql(postgres_url):
     await connection.close()
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def store(postgres_url):
     """An open store on the test's database."""
     async with PostgresStore(postgres_url) as store:
         yield store
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def signals_on():
     """Make `Signals` that listen where a URL leads; `bounds` are the listener's."""
     made = []
@@ -105,7 +104,7 @@ async def signals_on():
         await signals.end()
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def spawn():
     """Start a script of `procs/` and wait for its first line; none outlives the test."""
     children = []

@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-import pytest_asyncio
 from sqlalchemy.dialects.postgresql import asyncpg as dialect
 
 from alkstore_core.sql import inspection
@@ -129,7 +128,7 @@ async def tiny(sql):
     await sql.execute("SET enable_seqscan = off")
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def planned(request, store, sql):
     """A database filled in one of these ways, where no vacuum tells the planner better."""
     for table in (JOBS, EVENTS):

@@ -3,14 +3,15 @@
 import asyncio
 from urllib.parse import urlsplit
 
-import pytest_asyncio
+import pytest
+from server import sqlalchemy_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import ManualClock, StopToken
 from alkstore_postgres import PostgresStore
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def serializable(postgres_url, sql):
     """A database where every transaction is serializable unless it says otherwise."""
     name = urlsplit(postgres_url).path[1:]
@@ -42,7 +43,7 @@ async def test_workers_on_our_own_engines(serializable):
 
 async def test_workers_on_the_application_s_engine(serializable):
     """The same on engines of the application, whose connections keep the database's default."""
-    url = serializable.replace("postgresql://", "postgresql+asyncpg://")
+    url = sqlalchemy_url(serializable)
     engines = [create_async_engine(url), create_async_engine(url)]
     async with PostgresStore(engines[0]) as one, PostgresStore(engines[1]) as two:
         await eight_workers([one, two])
