@@ -5,24 +5,21 @@ from __future__ import annotations
 import statistics
 import time
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import asyncpg
 
-from frame import Row, Sample, Tally, Target, Workload
-from scene import PAYLOAD
+from calling import BATCH
+from claiming import NONE, YEAR, Backlog, rows, turns
+from frame import Row, Sample, Target, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
     from alkstore_core import Queue
     from scene import ServerScene
 
-BATCH = 100
-SLICES = 4
 SLICE = 0.2
-YEAR = 365 * 24 * 3600
 
 WALKED = 100_000
 """Jobs that are done while the old snapshot is open."""
@@ -30,74 +27,27 @@ WALKED = 100_000
 CLAIMS = 200
 """Single claims whose p95 is taken, before and after."""
 
-
-async def claim_batches(queue: Queue, tally: Tally) -> None:
-    """Claim and ack a hundred at a time. As many are enqueued before, so the backlog stays."""
-    while tally.running:
-        await queue.enqueue_many([PAYLOAD] * BATCH)
-        with tally.span():
-            handles = await queue.claim_batch("worker", BATCH)
-            tally.add(await queue.ack_batch(handles, "worker"))
-
-
-async def claim_singly(queue: Queue, tally: Tally) -> None:
-    """Claim one at a time."""
-    while tally.running:
-        await queue.enqueue_many([PAYLOAD] * BATCH)
-        with tally.span():
-            handles = [await queue.claim_one("worker") for _ in range(BATCH)]
-        tally.add(await queue.ack_batch([handle for handle in handles if handle], "worker"))
-
-
-WAYS: dict[str, Callable[[Queue, Tally], Awaitable[None]]] = {
-    "backlog: claim 100 + ack_batch": claim_batches,
-    "backlog: claim_one": claim_singly,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
-    """What stands in the table."""
-
-    name: str
-    count: int = 0
-    delay: int = 0
-    priority: int = 0
-
-
-NONE = Backlog(name="none")
 FULL_TABLES = (
     Backlog(name="1,000,000 waiting", count=1_000_000),
     Backlog(name="500,000 delayed before", count=500_000, delay=YEAR, priority=10),
 )
 
 
-def _row(backlog: Backlog, way: str) -> str:
-    return f"{way}, {backlog.name}"
-
-
 async def rounds(scene: ServerScene) -> AsyncIterator[Sample]:
     """Take turns between the three tables; the one without a backlog is the reference."""
     async with AsyncExitStack() as stack:
-        queues: dict[str, Queue] = {}
+        queues: dict[Backlog, Queue] = {}
         for backlog in (NONE, *FULL_TABLES):
             schema = await stack.enter_async_context(scene.schema())
             if backlog.count:
                 count = scene.count(backlog.count)
                 await scene.fill(schema, count, delay=backlog.delay, priority=backlog.priority)
             store = await stack.enter_async_context(scene.store(schema))
-            queues[backlog.name] = store.queue("bench")
+            queues[backlog] = store.queue("bench")
         await scene.settle()
         for _ in range(scene.rounds):
-            for way, claim in WAYS.items():
-                tallies = {name: Tally() for name in queues}
-                for _ in range(SLICES):
-                    for name, tally in tallies.items():
-                        tally.more(scene.seconds(SLICE))
-                        await claim(queues[name], tally)
-                for backlog in FULL_TABLES:
-                    ours, small = tallies[backlog.name].rate, tallies[NONE.name].rate
-                    yield Sample(row=_row(backlog, way), ours=ours, reference=small)
+            for sample in await turns(scene, queues, SLICE):
+                yield sample
 
 
 SNAPSHOT = Row(
@@ -145,13 +95,6 @@ async def _p95(queue: Queue, count: int) -> float:
 
 
 ALL = [
-    Workload(
-        rows=tuple(
-            Row(name=_row(backlog, way), unit="jobs/s", target=Target(bound=0.8))
-            for way in WAYS
-            for backlog in FULL_TABLES
-        ),
-        rounds=rounds,
-    ),
+    Workload(rows=rows(FULL_TABLES), rounds=rounds),
     Workload(rows=(SNAPSHOT,), rounds=under_a_snapshot),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,20 +12,13 @@ import asyncpg
 from alkstore_core.sql.tables import events, jobs
 from alkstore_postgres import PostgresOpts, PostgresStore
 from alkstore_postgres.contract_raw import raw_pool, raw_rows
+from calling import ENCODED
 from frame import Scene
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from alkstore_postgres.contract_raw import RawPool, RawRows
-
-PAYLOAD = {
-    "task": "thumbnail",
-    "image": 4711,
-    "sizes": [64, 128, 256],
-    "source": "https://img.example.org/originals/4711.jpeg",
-}
-ENCODED = json.dumps(PAYLOAD, separators=(",", ":")).encode()
 
 FILL = f"""
 INSERT INTO {{}}."{jobs.name}" (queue, payload, state, priority, run_at, created_at, attempts,

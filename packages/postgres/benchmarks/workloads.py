@@ -2,121 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from alkstore_postgres import PostgresStore
 from alkstore_postgres.contract_raw import POOL, PRODUCERS
+from calling import (
+    BATCH,
+    Calls,
+    Step,
+    claim_and_ack_batch,
+    claim_and_ack_singly,
+    concurrently,
+    enqueues,
+    publishes,
+    reads,
+    transactions,
+)
 from frame import Row, Sample, Tally, Target, Workload
-from scene import PAYLOAD, Raw
+from scene import Raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from alkstore_core import Store
     from scene import ServerScene
 
 SLICES = 4
 SLICE = 0.25
 """Each side of a round runs in so many slices of so many seconds, the other side between."""
 
-BATCH = 100
 PAGE = 100
 JOBS = 40_000
 EVENTS = 20_000
 """What waits before claims or reads are measured; a claiming side that is through ends early."""
 
-Ours = Callable[[PostgresStore, Tally], Awaitable[None]]
 Theirs = Callable[[Raw, Tally], Awaitable[None]]
-Step = Callable[[], Awaitable[object]]
-
-
-async def concurrently(steps: Sequence[Step], tally: Tally) -> None:
-    """Tasks that each take their step again and again, awaiting it, until the slice is over."""
-
-    async def task(step: Step) -> int:
-        done = 0
-        # Once at least: a slice that is over at once would leave nothing to divide.
-        while not done or time.perf_counter() < deadline:
-            await step()
-            done += 1
-        return done
-
-    deadline = time.perf_counter() + tally.left
-    with tally.span():
-        done = await asyncio.gather(*map(task, steps))
-    tally.add(sum(done))
-
-
-def enqueues(tasks: int) -> Ours:
-    """Tasks that enqueue one job after the other."""
-
-    async def run(store: PostgresStore, tally: Tally) -> None:
-        queue = store.queue("bench")
-        await concurrently([lambda: queue.enqueue(PAYLOAD)] * tasks, tally)
-
-    return run
-
-
-def publishes(tasks: int) -> Ours:
-    """Tasks that publish one event after the other."""
-
-    async def run(store: PostgresStore, tally: Tally) -> None:
-        stream = store.stream("bench")
-        await concurrently([lambda: stream.publish(PAYLOAD)] * tasks, tally)
-
-    return run
-
-
-async def transactions(store: PostgresStore, tally: Tally) -> None:
-    """One enqueue and one publish in each transaction of our own."""
-
-    async def once() -> None:
-        async with store.begin_tx() as tx:
-            await tx.enqueue_tx("bench", PAYLOAD)
-            await tx.publish_tx("bench", PAYLOAD)
-            await tx.commit()
-
-    await concurrently([once], tally)
-
-
-async def claim_and_ack_singly(store: PostgresStore, tally: Tally) -> None:
-    """Claim a hundred, then a hundred concurrent `handle.ack()`."""
-    queue = store.queue("bench")
-    while tally.running:
-        with tally.span():
-            handles = await queue.claim_batch("worker", BATCH)
-            acked = await asyncio.gather(*(handle.ack() for handle in handles))
-        _all_done(sum(acked), len(handles))
-        tally.add(len(handles))
-        if not handles:
-            break
-
-
-async def claim_and_ack_batch(store: PostgresStore, tally: Tally) -> None:
-    """Claim a hundred, then one `ack_batch`."""
-    queue = store.queue("bench")
-    while tally.running:
-        with tally.span():
-            handles = await queue.claim_batch("worker", BATCH)
-            acked = await queue.ack_batch(handles, "worker")
-        _all_done(acked, len(handles))
-        tally.add(len(handles))
-        if not handles:
-            break
-
-
-async def reads(store: PostgresStore, tally: Tally) -> None:
-    """Read a stream from its start, page by page, again and again."""
-    stream = store.stream("bench")
-    after = 0
-    while tally.running:
-        with tally.span():
-            found = await stream.read_since(after, PAGE)
-        tally.add(len(found))
-        after = found[-1].offset if len(found) == PAGE else 0
 
 
 async def raw_reads(raw: Raw, tally: Tally) -> None:
@@ -152,7 +73,7 @@ def raw_steps(steps: Callable[[Raw], Sequence[Step]]) -> Theirs:
 def versus(
     name: str,
     bound: float | None,
-    ours: Ours,
+    ours: Calls,
     theirs: Theirs,
     *,
     jobs: int = 0,
@@ -184,7 +105,7 @@ def versus(
 
 
 async def _take_turns(
-    raw: Raw, theirs: Theirs, store: PostgresStore, ours: Ours, seconds: float
+    raw: Raw, theirs: Theirs, store: Store, ours: Calls, seconds: float
 ) -> tuple[float, float]:
     raws, mine = Tally(), Tally()
     for number in range(1 + SLICES):
@@ -196,12 +117,6 @@ async def _take_turns(
         mine.more(seconds)
         await ours(store, mine)
     return raws.rate, mine.rate
-
-
-def _all_done(acked: int, claimed: int) -> None:
-    if acked != claimed:
-        message = f"{claimed} jobs were claimed but {acked} acked: this measures something else"
-        raise RuntimeError(message)
 
 
 ALL = [
@@ -249,5 +164,7 @@ ALL = [
         raw_steps(lambda raw: [raw.one.enqueue_and_publish]),
         unit="tx/s",
     ),
-    versus(f"read_since, pages of {PAGE}", None, reads, raw_reads, events=EVENTS, unit="events/s"),
+    versus(
+        f"read_since, pages of {PAGE}", None, reads(PAGE), raw_reads, events=EVENTS, unit="events/s"
+    ),
 ]

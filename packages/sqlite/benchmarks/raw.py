@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from typing import TYPE_CHECKING, Self
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from alkstore_core.sql.tables import events, jobs
 from alkstore_sqlite import SqliteStore
 from alkstore_sqlite.contract_raw import RawRows
+from calling import ENCODED
 from scene import options
 
 if TYPE_CHECKING:
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from scene import Synchronous
-
-PAYLOAD = {
-    "task": "thumbnail",
-    "image": 4711,
-    "sizes": [64, 128, 256],
-    "source": "https://img.example.org/originals/4711.jpeg",
-}
-ENCODED = json.dumps(PAYLOAD, separators=(",", ":")).encode()
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
 FILL = f"""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from alkstore_sqlite import SqliteStore
+from calling import (
+    BATCH,
+    Calls,
+    claim_and_ack_batch,
+    claim_and_ack_singly,
+    enqueues,
+    publishes,
+    reads,
+    transactions,
+)
 from frame import Row, Sample, Tally, Target, Workload
-from raw import PAYLOAD, RawFile, create
+from raw import RawFile, create
 from scene import options
 
 if TYPE_CHECKING:
@@ -23,84 +32,11 @@ SLICE = 0.2
 """Each side of a round runs in so many slices of so many seconds, the other side between."""
 
 PRODUCERS = 50
-BATCH = 100
 JOBS = 60_000
 EVENTS = 20_000
 """What waits before claims or reads are measured; a claiming side that is through ends early."""
 
-Ours = Callable[[SqliteStore, Tally], Awaitable[None]]
 Raw = Callable[[RawFile, Tally], None]
-
-
-async def enqueue_single(store: SqliteStore, tally: Tally) -> None:
-    """Await one enqueue after the other."""
-    queue = store.queue("bench")
-    await _concurrently(lambda: queue.enqueue(PAYLOAD), tally, tasks=1)
-
-
-async def enqueue_concurrent(store: SqliteStore, tally: Tally) -> None:
-    """Fifty tasks, each awaiting one enqueue after the other."""
-    queue = store.queue("bench")
-    await _concurrently(lambda: queue.enqueue(PAYLOAD), tally)
-
-
-async def publish_concurrent(store: SqliteStore, tally: Tally) -> None:
-    """Fifty tasks, each awaiting one publish after the other."""
-    stream = store.stream("bench")
-    await _concurrently(lambda: stream.publish(PAYLOAD), tally)
-
-
-async def claim_and_ack_singly(store: SqliteStore, tally: Tally) -> None:
-    """Claim a hundred, then a hundred concurrent `handle.ack()`."""
-    queue = store.queue("bench")
-    while tally.running:
-        with tally.span():
-            handles = await queue.claim_batch("worker", BATCH)
-            acked = await asyncio.gather(*(handle.ack() for handle in handles))
-        _all_done(sum(acked), len(handles))
-        tally.add(len(handles))
-        if not handles:
-            break
-
-
-async def claim_and_ack_batch(store: SqliteStore, tally: Tally) -> None:
-    """Claim a hundred, then one `ack_batch`."""
-    queue = store.queue("bench")
-    while tally.running:
-        with tally.span():
-            handles = await queue.claim_batch("worker", BATCH)
-            acked = await queue.ack_batch(handles, "worker")
-        _all_done(acked, len(handles))
-        tally.add(len(handles))
-        if not handles:
-            break
-
-
-async def transactions(store: SqliteStore, tally: Tally) -> None:
-    """One enqueue and one publish in each transaction of our own."""
-
-    async def once() -> None:
-        async with store.begin_tx() as tx:
-            await tx.enqueue_tx("bench", PAYLOAD)
-            await tx.publish_tx("bench", PAYLOAD)
-            await tx.commit()
-
-    await _concurrently(once, tally, tasks=1)
-
-
-def reads(page: int) -> Ours:
-    """Read a stream from its start, page by page, again and again."""
-
-    async def read(store: SqliteStore, tally: Tally) -> None:
-        stream = store.stream("bench")
-        after = 0
-        while tally.running:
-            with tally.span():
-                events = await stream.read_since(after, page)
-            tally.add(len(events))
-            after = events[-1].offset if len(events) == page else 0
-
-    return read
 
 
 def raw_reads(page: int) -> Raw:
@@ -146,7 +82,7 @@ def versus(
     name: str,
     synchronous: Synchronous,
     bound: float | None,
-    ours: Ours,
+    ours: Calls,
     raw: Raw,
     *,
     jobs: int = 0,
@@ -188,8 +124,10 @@ def _suite(
     both = raw_rows(lambda raw: raw.enqueue_and_publish())
     full = synchronous == "FULL"
     return [
-        versus("enqueue, one awaited", synchronous, single, enqueue_single, enqueue),
-        versus("enqueue, 50 producers", synchronous, producers, enqueue_concurrent, enqueue),
+        versus("enqueue, one awaited", synchronous, single, enqueues(1), enqueue),
+        versus(
+            f"enqueue, {PRODUCERS} producers", synchronous, producers, enqueues(PRODUCERS), enqueue
+        ),
         versus(
             "claim 100 + 100 concurrent acks",
             synchronous,
@@ -207,10 +145,10 @@ def _suite(
             jobs=JOBS,
         ),
         versus(
-            "publish, 50 producers",
+            f"publish, {PRODUCERS} producers",
             synchronous,
             5 if full else None,
-            publish_concurrent,
+            publishes(PRODUCERS),
             publish,
             unit="events/s",
         ),
@@ -221,7 +159,7 @@ def _suite(
 
 
 async def _take_turns(
-    file: RawFile, raw: Raw, store: SqliteStore, ours: Ours, seconds: float
+    file: RawFile, raw: Raw, store: SqliteStore, ours: Calls, seconds: float
 ) -> tuple[float, float]:
     raws, mine = Tally(), Tally()
     for number in range(1 + SLICES):
@@ -233,29 +171,6 @@ async def _take_turns(
         mine.more(seconds)
         await ours(store, mine)
     return raws.rate, mine.rate
-
-
-async def _concurrently(
-    step: Callable[[], Awaitable[object]], tally: Tally, tasks: int = PRODUCERS
-) -> None:
-    async def producer() -> int:
-        done = 0
-        # Once at least: a slice that is over at once would leave nothing to divide.
-        while not done or time.perf_counter() < deadline:
-            await step()
-            done += 1
-        return done
-
-    deadline = time.perf_counter() + tally.left
-    with tally.span():
-        done = await asyncio.gather(*(producer() for _ in range(tasks)))
-    tally.add(sum(done))
-
-
-def _all_done(acked: int, claimed: int) -> None:
-    if acked != claimed:
-        message = f"{claimed} jobs were claimed but {acked} acked: this measures something else"
-        raise RuntimeError(message)
 
 
 ALL = [
