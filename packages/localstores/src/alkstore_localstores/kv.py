@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
@@ -12,33 +9,31 @@ import attrs
 from alkstore_core.sql.op import Mode
 from alkstore_localstores import kv_ops
 from alkstore_localstores.bindings import kv_binding
-from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import KV
+from alkstore_localstores.kv_rules import (
+    SCAN_LIMIT,
+    check_key,
+    check_limit,
+    check_value,
+    invalid,
+    milliseconds,
+)
 from alkstore_localstores.tokens import I64_MAX, cursor, read_cursor, read_version, version_token
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterator, Callable, Mapping
+    from datetime import timedelta
     from types import TracebackType
 
     from alkstore_core.sql.op import Op
     from alkstore_localstores.drivers import DriverName
+    from alkstore_localstores.errors import LocalStoreError
     from alkstore_localstores.kv_ops import Row
     from alkstore_localstores.tokens import Version
 
 T = TypeVar("T")
-
-KEY_LIMIT = 512
-"""Bytes; a key has at least one."""
-
-VALUE_LIMIT = 24_576
-"""Bytes."""
-
-SCAN_LIMIT = 1000
-"""Entries of a page, unless another number is asked for."""
-
-_KEY = re.compile(r"[A-Za-z0-9\-_:.]{1,512}", re.ASCII)
 
 
 @attrs.frozen
@@ -137,7 +132,7 @@ class LocalKv:
                 when the file fails or the row holds what this format does not.
 
         """
-        _check_key(key)
+        check_key(key)
         row = await self._read(kv_ops.find, key)
         if row is None:
             return None
@@ -154,7 +149,7 @@ class LocalKv:
             LocalStoreError: as `get`.
 
         """
-        _check_key(key)
+        check_key(key)
         found = await self._read(kv_ops.find_expiry, key)
         if found is None:
             return False
@@ -186,13 +181,13 @@ class LocalKv:
                 message says that this is unknown.
 
         """
-        _check_key(key)
-        _check_value(value)
+        check_key(key)
+        check_value(value)
         if if_absent and if_version is not None:
-            raise _invalid("a put is either if_absent or if_version, not both")
+            raise invalid("a put is either if_absent or if_version, not both")
         version = None if if_version is None else read_version(if_version, key)
         now = self._file.read_clock()
-        expires_at = None if ttl is None else min(now + _milliseconds(ttl), I64_MAX)
+        expires_at = None if ttl is None else min(now + milliseconds(ttl), I64_MAX)
         if version is not None:
             if _is_over(version, now):
                 return False
@@ -207,7 +202,7 @@ class LocalKv:
             LocalStoreError: as `put`.
 
         """
-        _check_key(key)
+        check_key(key)
         if if_version is None:
             return await self._write(kv_ops.remove, key)
         version = read_version(if_version, key)
@@ -229,8 +224,8 @@ class LocalKv:
                 `KV_OPERATION_FAILED` as `get`.
 
         """
-        _check_key(prefix, "prefix")
-        _check_limit(limit)
+        check_key(prefix, "prefix")
+        check_limit(limit)
         after = None if cursor is None else read_cursor(cursor, prefix)
         if limit == 0:
             return KvPage((), cursor)
@@ -327,43 +322,3 @@ def _cursor(prefix: str, entries: tuple[KvEntry, ...]) -> str:
 
 def _is_over(version: Version, now: int) -> bool:
     return version.expires_at is not None and version.expires_at <= now
-
-
-def _check_key(key: Any, what: str = "key") -> None:
-    if not isinstance(key, str):
-        raise _invalid(f"the {what} is of type {type(key).__name__}, and has to be a string")
-    if _KEY.fullmatch(key) is None:
-        shown = key if len(key) <= 80 else f"{key[:80]}…"  # noqa: PLR2004 - enough to find it by
-        raise _invalid(
-            f"the {what} {shown!r} is out of its rules: 1 to {KEY_LIMIT} of the characters "
-            "A-Z a-z 0-9 - _ : ."
-        )
-
-
-def _check_value(value: Any) -> None:
-    if not isinstance(value, bytes):
-        raise _invalid(f"the value is of type {type(value).__name__}, and has to be bytes")
-    if len(value) > VALUE_LIMIT:
-        raise _invalid(f"the value has {len(value)} bytes; {VALUE_LIMIT} are allowed")
-
-
-def _check_limit(limit: Any) -> None:
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise _invalid(f"limit is {limit!r}, and has to be an integer of at least 0")
-
-
-def _milliseconds(ttl: Any) -> int:
-    if isinstance(ttl, timedelta):
-        whole = ttl // timedelta(milliseconds=1)
-    elif isinstance(ttl, int | float) and not isinstance(ttl, bool) and not math.isnan(ttl):
-        # Rounded first: 0.29 s are 290 ms, though the product is a little less.
-        whole = I64_MAX if ttl > I64_MAX else math.floor(round(max(ttl, -1) * 1000, 6))
-    else:
-        raise _invalid(f"ttl is {ttl!r}, and has to be seconds or a timedelta")
-    if whole < 0:
-        raise _invalid(f"ttl is {ttl!r}, and has to be at least 0")
-    return whole
-
-
-def _invalid(message: str) -> LocalStoreError:
-    return LocalStoreError(INVALID_INPUT, message)
