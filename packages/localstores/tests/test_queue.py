@@ -433,6 +433,20 @@ async def test_a_row_that_cannot_be_decoded_blocks_nothing(queue, caplog, kind, 
     assert ["after"] == payloads(await queue.receive(10))
 
 
+@pytest.mark.parametrize("attempt", [1.5, "many", -1, 2**63 - 1])
+async def test_a_row_whose_attempts_cannot_be_counted_blocks_nothing(queue, attempt):
+    """It is as broken as one without a payload."""
+    await change(
+        queue,
+        "INSERT INTO messages (payload_type, payload_data, enqueued_at, visible_at, attempt)"
+        " VALUES ('text', 'x', 0, 0, :attempt)",
+        attempt=attempt,
+    )
+    await queue.send("good")
+    assert ["good"] == payloads(await queue.receive(10))
+    assert QueueStats(2, 1, 1, 0) == await queue.stats()
+
+
 async def test_many_broken_rows_leave_room_for_a_full_receive(queue):
     """However many of them are in front."""
     insert = (
@@ -449,8 +463,12 @@ async def test_many_broken_rows_leave_room_for_a_full_receive(queue):
 async def test_text_that_is_no_utf8_blocks_nothing(tmp_path, clock):
     """A row whose text no driver can decode is a broken row like others."""
     async with LocalQueue(tmp_path, clock=clock) as queue:
-        columns = "payload_type, payload_data, enqueued_at, visible_at"
-        for values in ("'text', CAST(x'80' AS TEXT), 0, 0", "CAST(x'ff' AS TEXT), 'x', 0, 0"):
+        columns = "payload_type, payload_data, enqueued_at, visible_at, attempt"
+        for values in (
+            "'text', CAST(x'80' AS TEXT), 0, 0, 0",
+            "CAST(x'ff' AS TEXT), 'x', 0, 0, 0",
+            "'text', 'x', 0, 0, CAST(x'80' AS TEXT)",
+        ):
             sql = f"INSERT INTO messages ({columns}) VALUES ({values})"
             await change(queue, sql)
         await queue.send("good")

@@ -101,9 +101,11 @@ DUE = (
     .limit(_limit)
     .offset(_zero)
 )
-LOOK = select(_as_written(messages.c.payload_type), _as_written(messages.c.payload_data)).where(
-    messages.c.id == _id
-)
+LOOK = select(
+    _as_written(messages.c.payload_type),
+    _as_written(messages.c.payload_data),
+    case((func.typeof(messages.c.attempt) == literal_column("'integer'"), messages.c.attempt)),
+).where(messages.c.id == _id)
 CLAIM = (
     update(messages)
     .where(messages.c.id == _id)
@@ -133,6 +135,7 @@ _HANDLE = re.compile(
     r"(-?[0-9]{1,19}):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE
 )
 _ROW_IDS = range(-(2**63), 2**63)
+_ATTEMPTS_END = 2**63 - 1
 
 
 class Handle(NamedTuple):
@@ -275,7 +278,9 @@ def _why_not(handle: Handle) -> Op[Receipt]:
     return Receipt.STALE if there else Receipt.GONE
 
 
-def _decode(kind: bytes, data: bytes) -> Payload:
+def _decode(kind: bytes, data: bytes, attempt: int | None) -> Payload:
+    if attempt is None or not 0 <= attempt < _ATTEMPTS_END:
+        raise ValueError("its attempts cannot be counted on")
     return Payload(kind.decode(), data.decode())
 
 

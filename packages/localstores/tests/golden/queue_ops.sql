@@ -11,7 +11,7 @@ WHERE messages.visible_at <= :now ORDER BY messages.enqueued_at, messages.id
  LIMIT :limit OFFSET 0;
 
 -- LOOK
-SELECT CAST(messages.payload_type AS BLOB) AS payload_type, CAST(messages.payload_data AS BLOB) AS payload_data
+SELECT CAST(messages.payload_type AS BLOB) AS payload_type, CAST(messages.payload_data AS BLOB) AS payload_data, CASE WHEN (typeof(messages.attempt) = 'integer') THEN messages.attempt END AS anon_1
 FROM messages
 WHERE messages.id = :id;
 
