@@ -52,6 +52,9 @@ _DEAD_STATES: Final = frozenset({"25006", "57P01", "57P02", "57P03", "57P05"})
 # The last one: asyncpg itself does not know any more where the conversation stands.
 _LOST: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
+# What it says before it writes anything.
+_NOT_BEGUN: Final = "cannot switch to state"
+
 # The whole transaction is undone, and nobody is to blame: it may run once more.
 _AGAIN_STATES: Final = frozenset({"40001", "40P01"})
 
@@ -124,6 +127,11 @@ def forgot(error: BaseException) -> bool:
     other that asyncpg remembers of this connection.
     """
     return isinstance(error, asyncpg.InvalidSQLStatementNameError)
+
+
+def unsent(error: BaseException) -> bool:
+    """Whether asyncpg did not even begin: the server has said goodbye and not hung up yet."""
+    return isinstance(error, asyncpg.InternalClientError) and str(error).startswith(_NOT_BEGUN)
 
 
 class Lease:
@@ -200,13 +208,22 @@ class Connections:
     """The pool: of an engine of our own, or of the application's."""
 
     def __init__(
-        self, engine: AsyncEngine, opts: PostgresOpts, describe: str, *, own: bool
+        self,
+        engine: AsyncEngine,
+        opts: PostgresOpts,
+        describe: str,
+        *,
+        own: bool,
+        patience: float | None = None,
     ) -> None:
+        """Prepare. Without `patience` it is the engine that says how long connecting may take."""
         self.engine = engine
         self._opts = opts
         self._own = own
         self._describe = describe
         self._bare = own and not opts.pgbouncer
+        self.patience = patience
+        """Seconds until a connection is there or it is an error."""
         self._apart: AsyncEngine | None = None
         self._lingering: Lease | None = None
         self._end_of_lingering: asyncio.TimerHandle | None = None
@@ -279,7 +296,8 @@ class Connections:
 
     def unreachable(self, error: BaseException) -> DatabaseError:
         """Nothing was done: there was no connection to do it on."""
-        return DatabaseError(f"cannot connect to the {self._describe}: {reason(error)}")
+        told = reason(error) or "no answer in time"
+        return DatabaseError(f"cannot connect to the {self._describe}: {told}")
 
     def exhausted(self, error: BaseException) -> DatabaseError:
         """Nothing was done: all connections were in use for too long."""
@@ -296,7 +314,9 @@ class Connections:
         engine = self.callers_engine
         keep = self._keep if self._bare and engine is self.engine else None
         try:
-            fairy = await greenlet_spawn(engine.sync_engine.pool.connect)
+            # What is asked on a new connection has no time-out of its own.
+            async with asyncio.timeout(self.patience):
+                fairy = await greenlet_spawn(engine.sync_engine.pool.connect)
             lease = Lease(fairy, direct=self._own, keep=keep)
         except AlkstoreError:
             raise
@@ -335,6 +355,6 @@ class Connections:
         """The default of this physical connection, asked for once."""
         known: str | None = lease.info.get(_ISOLATION)
         if known is None:
-            known = await lease.raw.fetchval("SHOW default_transaction_isolation")
+            known = await lease.raw.fetchval("SHOW default_transaction_isolation", timeout=GRACE)
             lease.info[_ISOLATION] = known
         return known

@@ -14,7 +14,7 @@ from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 from alkstore_postgres.coalescing import Coalescer, RefusedError
-from alkstore_postgres.connections import BEGIN, GRACE, forgot, judge
+from alkstore_postgres.connections import BEGIN, GRACE, forgot, judge, unsent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -141,7 +141,7 @@ class AutoDriver(Driver):
             except AlkstoreError:
                 raise
             except Exception as error:
-                undone = isinstance(error, _UNDONE) or judge(error) is Fault.BUSY
+                undone = _is_undone(error) or judge(error) is Fault.BUSY
                 if not undone or not tries:
                     raise RefusedError from error
             lease = None
@@ -264,5 +264,9 @@ they were deallocated.
 The second one is told of after a statement, so it undoes what has a COMMIT still to come."""
 
 
+def _is_undone(error: Exception) -> bool:
+    return isinstance(error, _UNDONE) or unsent(error)
+
+
 def _is_lost(error: Exception) -> bool:
-    return not isinstance(error, _UNDONE) and judge(error) is Fault.CONNECTION
+    return not _is_undone(error) and judge(error) is Fault.CONNECTION

@@ -12,7 +12,7 @@ from alkstore_core.sql._dialect import NOW
 from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.op import Mode, Op
 from alkstore_core.sql.store import SqlEngine
-from alkstore_postgres.connections import NAME, Connections, own_engine
+from alkstore_postgres.connections import GRACE, NAME, Connections, own_engine
 from alkstore_postgres.diagnosis import diagnose
 from alkstore_postgres.driver import AutoDriver
 from alkstore_postgres.joining import Home
@@ -87,7 +87,10 @@ class PostgresEngine(SqlEngine):
         engine = (
             own_engine(self._target, self._opts) if isinstance(self._target, str) else self._target
         )
-        self._connections = Connections(engine, self._opts, self._describe, own=own)
+        patience = self._patience() if own else None
+        self._connections = Connections(
+            engine, self._opts, self._describe, own=own, patience=patience
+        )
         try:
             await self._prepare()
         except BaseException:
@@ -150,9 +153,12 @@ class PostgresEngine(SqlEngine):
             merges=MERGES,
             **options,
         )
-        await check_server(self._connections.engine, self._describe)
-        await ensure_schema(self._connections.engine, opts.schema, migrate=opts.migrate)
-        self._home = await Home.of(self._connections, opts.schema)
+        engine, patience = self._connections.engine, self._connections.patience
+        if patience is not None:
+            patience += opts.statement_timeout + GRACE
+        await check_server(engine, self._describe, patience)
+        await ensure_schema(engine, opts.schema, migrate=opts.migrate, patience=patience)
+        self._home = await Home.of(self._connections, opts.schema, opts.statement_timeout + GRACE)
         self.auto = PostgresSession(
             opts.schema, self._driver, self._fire, on_cut=self._rechecks.after_cut
         )
@@ -173,12 +179,16 @@ class PostgresEngine(SqlEngine):
             opts.schema,
             self._connect_listener,
             describe=self._describe,
-            connect_timeout=opts.connect_timeout * self._servers_to_try(),
+            connect_timeout=opts.connect_timeout * self._servers_to_try(opts.listen_url),
             name=f"{self._name()} listener",
         )
 
-    def _servers_to_try(self) -> int:
-        where = self._opts.listen_url or self._target
+    def _patience(self) -> float:
+        opts = self._opts
+        return opts.pool_timeout + opts.connect_timeout * self._servers_to_try() + GRACE
+
+    def _servers_to_try(self, url: str | None = None) -> int:
+        where = url or self._target
         return max(len(places(where)), 1) if isinstance(where, str) else 1
 
     def _name(self) -> str:

@@ -31,8 +31,8 @@ class Home(NamedTuple):
     who: tuple[str, int, int]
 
     @classmethod
-    async def of(cls, connections: Connections, schema: str) -> Home:
-        """Look where a pool leads to.
+    async def of(cls, connections: Connections, schema: str, patience: float) -> Home:
+        """Look where a pool leads to, for `patience` seconds.
 
         Raises:
             DatabaseError: there are no tables.
@@ -40,8 +40,8 @@ class Home(NamedTuple):
         """
         lease = await connections.take()
         try:
-            row = await lease.raw.fetchrow(_who(schema))
-        except asyncpg.PostgresError as error:
+            row = await lease.raw.fetchrow(_who(schema), timeout=patience)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise refused("the database", error) from error
         finally:
             await lease.give_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import shlex
@@ -36,12 +37,18 @@ _SCHEMA_EXISTS: Final = text(
 
 
 async def ensure_schema(
-    engine: AsyncEngine, schema: str, *, migrate: bool, known: ScriptDirectory | None = None
+    engine: AsyncEngine,
+    schema: str,
+    *,
+    migrate: bool,
+    known: ScriptDirectory | None = None,
+    patience: float | None = None,
 ) -> None:
     """The schema is at the head of our revisions. Where it is already, nothing is written.
 
     Any number of processes, threads and tasks may do this at once: they wait for each other. A
-    migration that is interrupted has not happened.
+    migration that is interrupted has not happened. It may take long; the look before it takes
+    `patience` seconds at most.
 
     Raises:
         DatabaseError: it is at another revision and `migrate` is false, it is newer than this
@@ -49,7 +56,7 @@ async def ensure_schema(
 
     """
     known = scripts() if known is None else known
-    revision = await revision_of(engine, schema)
+    revision = await revision_of(engine, schema, patience)
     if not _is_due(revision, schema, known, migrate=migrate):
         return
     with told(f"cannot bring schema {schema!r} up to date"):
@@ -58,15 +65,17 @@ async def ensure_schema(
             await connection.run_sync(_upgrade, schema, known)
 
 
-async def revision_of(engine: AsyncEngine, schema: str) -> str | None:
-    """The schema's revision; `None` where there is none. Reads only.
+async def revision_of(
+    engine: AsyncEngine, schema: str, patience: float | None = None
+) -> str | None:
+    """The schema's revision; `None` where there is none. Reads only, for `patience` seconds.
 
     Raises:
         DatabaseError: the database cannot be reached or refuses.
 
     """
     with told(f"cannot look at schema {schema!r}"):
-        async with engine.connect() as connection, connection.begin():
+        async with asyncio.timeout(patience), engine.connect() as connection, connection.begin():
             return await connection.run_sync(_revision, schema)
 
 
@@ -76,7 +85,7 @@ def told(what: str) -> Iterator[None]:
     try:
         yield
     except (exc.SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError) as error:
-        raise DatabaseError(f"{what}: {reason(error)}") from error
+        raise DatabaseError(f"{what}: {reason(error) or 'no answer in time'}") from error
 
 
 def _revision(connection: Connection, schema: str) -> str | None:

@@ -15,7 +15,7 @@ from alkstore_core.errors import AlkstoreError
 from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op
-from alkstore_postgres.connections import GRACE, forgot, judge
+from alkstore_postgres.connections import GRACE, forgot, judge, unsent
 from alkstore_postgres.driver import execute
 from alkstore_postgres.servers import STANDBY, UnfitError
 from alkstore_postgres.session import PostgresTxSession
@@ -82,7 +82,7 @@ class Transactions:
                 await raw.execute(self._connections.begin, timeout=self._timeout)
                 break
             except BaseException as error:
-                was_dead = raw.is_closed()
+                was_dead = raw.is_closed() or unsent(error)
                 await _give_up(connection, raw)
                 if not isinstance(error, Exception):
                     raise
@@ -108,7 +108,8 @@ class Transactions:
             # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
             # Postgres answers ROLLBACK to the COMMIT of a failed transaction, and nobody else
             # reads the answer.
-            connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
+            async with asyncio.timeout(self._connections.patience):
+                connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
             raw = (await connection.get_raw_connection()).driver_connection
         except exc.TimeoutError as error:
             raise self._connections.exhausted(error) from error
@@ -134,7 +135,8 @@ class Transactions:
             status = await raw.execute("COMMIT", timeout=self._timeout)
         except Exception as error:
             await _give_up(connection, raw)
-            if isinstance(error, asyncpg.PostgresError) and judge(error) is not Fault.CONNECTION:
+            answered = isinstance(error, asyncpg.PostgresError)
+            if (answered and judge(error) is not Fault.CONNECTION) or unsent(error):
                 # A deferred constraint, say: what the server answers so is rolled back.
                 raise refused(self._describe, error) from error
             raise commit_failed(self._describe, error) from error

@@ -1,0 +1,91 @@
+"""Servers that say nothing, or goodbye without hanging up."""
+
+import asyncio
+
+import pytest
+from proxy import Proxy
+
+from alkstore_core import DatabaseError
+from alkstore_postgres import PostgresOpts, PostgresStore, driver, engine, transactions
+
+pytestmark = pytest.mark.once
+
+KILL = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+BRIEF = PostgresOpts(
+    pool_size=1, pool_timeout=0.2, connect_timeout=2, statement_timeout=1, migrate=False
+)
+BOUND = 20.0
+"""Seconds: more than all of these time-outs together, and a polite end."""
+
+
+class Mute(Proxy):
+    """Lets anybody in, and swallows the first question and what comes after it once told to."""
+
+    silent = False
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(65536):
+            if self.silent and data[:1] in {b"P", b"Q"}:
+                await asyncio.Event().wait()
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError
+
+
+class HalfOpen(Proxy):
+    """Does not tell that the other side hung up."""
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Little grace for those that say nothing."""
+    for module in (driver, engine, transactions):
+        monkeypatch.setattr(module, "GRACE", 0.2)
+
+
+async def test_opening_ends(hasty, postgres_url):
+    """A server that takes us in and then falls silent keeps nobody from hearing of it."""
+    async with Mute(postgres_url) as proxy:
+        proxy.silent = True
+        store = PostgresStore(proxy.url, opts=BRIEF)
+        async with asyncio.timeout(BOUND):
+            with pytest.raises(DatabaseError, match="no answer in time"):
+                await store.open()
+
+
+async def test_calls_on_a_new_connection_end(hasty, store, postgres_url):
+    """So do calls and begins that need another connection, and after them the store closes."""
+    async with Mute(postgres_url) as proxy:
+        other = PostgresStore(proxy.url, opts=BRIEF)
+        await other.open()
+        proxy.cut()
+        proxy.silent = True
+        async with asyncio.timeout(BOUND * 4):
+            # The connection that was cut may take the first of them with it.
+            for _ in range(2):
+                with pytest.raises(DatabaseError):
+                    await other.queue("q").stats()
+                with pytest.raises(DatabaseError):
+                    await other.begin_tx()
+            await other.close()
+
+
+async def test_goodbye_without_hanging_up(store, sql, postgres_url):
+    """What was not even sent on a connection whose server has said goodbye is done on another."""
+    async with HalfOpen(postgres_url) as proxy, PostgresStore(proxy.url) as other:
+        await other.queue("q").enqueue(1)
+        await sql.fetch(KILL)
+        assert 2 == await other.queue("q").enqueue(2)
+        await sql.fetch(KILL)
+        async with other.transaction() as tx:
+            await tx.enqueue_tx("q", 3)
+    assert 3 == (await store.queue("q").stats()).ready
