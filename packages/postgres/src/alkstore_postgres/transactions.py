@@ -136,7 +136,7 @@ class Transactions:
         except Exception as error:
             await _give_up(connection, raw)
             answered = isinstance(error, asyncpg.PostgresError)
-            if (answered and judge(error) is not Fault.CONNECTION) or unsent(error):
+            if answered and judge(error) is not Fault.CONNECTION:
                 # A deferred constraint, say: what the server answers so is rolled back.
                 raise refused(self._describe, error) from error
             raise commit_failed(self._describe, error) from error
