@@ -160,13 +160,13 @@ class PostgresEngine(SqlEngine):
         await ensure_schema(engine, opts.schema, migrate=opts.migrate, patience=patience)
         self._home = await Home.of(self._connections, opts.schema, opts.statement_timeout + GRACE)
         self.auto = PostgresSession(
-            opts.schema, self._driver, self._fire, on_cut=self._rechecks.after_cut
+            opts.schema, self._driver, self.signals.fire, on_cut=self._rechecks.after_cut
         )
         self._transactions = Transactions(
             self._connections,
             self._compiler,
             self.read_clock,
-            self._fire,
+            self.signals.fire,
             schema=opts.schema,
             **options,
         )
@@ -215,9 +215,6 @@ class PostgresEngine(SqlEngine):
                 "address behind the pooler, or a poll_interval"
             )
         return await connect_like(self._connections.engine)
-
-    def _fire(self, topic: Topic, mark: int | None) -> None:
-        self.signals.fire(topic, mark)
 
 
 def _wake_nobody(topic: Topic, mark: int | None) -> None:
