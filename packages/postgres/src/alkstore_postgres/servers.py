@@ -75,11 +75,6 @@ class Servers:
         self._options = options
         self._good = 0
 
-    @property
-    def patience(self) -> float:
-        """Seconds until all have been tried in vain."""
-        return self._timeout * len(self._places)
-
     async def connect(self) -> asyncpg.Connection:
         """Connect to the first that will do.
 
