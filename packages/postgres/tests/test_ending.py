@@ -90,6 +90,25 @@ async def test_deallocated_statements_are_prepared_anew(postgres_url, transactio
         assert 2 == (await store.queue("q").stats()).ready
 
 
+@pytest.mark.parametrize("joined", [False, True])
+async def test_a_consumer_never_passes_what_others_may_commit(store, postgres_url, joined):
+    """A transaction that publishes to the stream that it consumes is not shown its own event while
+    a lower one can still commit: the offset saved behind it would skip that one.
+    """
+    other = await store.begin_tx()
+    lower = await other.publish_tx("s", "lower")
+    engine = create_async_engine(sqlalchemy_url(postgres_url))
+    async with engine.begin() as connection, store.begin_tx() as own:
+        tx = store.join(connection) if joined else own
+        higher = await tx.publish_tx("s", "higher")
+        assert [] == await tx.read_from_consumer_tx("s", "c", 9)
+        assert [higher] == [event.offset for event in await tx.read_since_tx("s", 0, 9)]
+        await other.commit()
+        events = await tx.read_from_consumer_tx("s", "c", 9)
+        assert [lower, higher] == [event.offset for event in events]
+    await engine.dispose()
+
+
 async def test_a_savepoint_saves_the_rest(store):
     """A failed statement behind a savepoint costs what came after it, no more."""
     async with store.transaction() as tx:

@@ -195,7 +195,7 @@ class PostgresSession(SqlSession):
         return self._seen(stream, found, cut=cut)
 
     async def read_from(self, stream: str, consumer: str, limit: int) -> list[StreamEvent]:
-        arguments = (self._schema, stream, consumer, limit, self._publishing)
+        arguments = (self._schema, stream, consumer, limit)
         found, cut = await self._driver.run(Mode.READ, streams.read_from, *arguments)
         return self._seen(stream, found, cut=cut)
 

@@ -175,7 +175,6 @@ _readable = or_(events.c.offset <= _upto, events.c.offset.in_(select(Elements("o
 READ = _between(_after, _upto)
 READ_FROM = _between(_saved, _upto)
 READ_WITH_OWN = _between(_after, _far, _readable)
-READ_FROM_WITH_OWN = _between(_saved, _far, _readable)
 
 _lowest = _between(-_far, bindparam("horizon", type_=BigInteger)).with_only_columns(events.c.offset)
 _trimmed = materialized(_lowest, "chosen")
@@ -249,24 +248,27 @@ def read(
     schema: str, stream: str, after: int, limit: int, publishing: Publishing | None
 ) -> Op[tuple[list[StreamEvent], bool]]:
     """Events above an offset; and whether there may be more once somebody's transaction ends."""
-    row = {"stream": stream, "after": after, "limit": limit}
-    return (yield from _read(schema, publishing, READ, READ_WITH_OWN, row))
+    row: dict[str, Any] = {"stream": stream, "after": after, "limit": limit}
+    own = None if publishing is None else publishing.offsets.get(stream)
+    if own:
+        row["own"] = as_json(own)
+    return (yield from _read(schema, READ_WITH_OWN if own else READ, row))
 
 
 def read_from(
-    schema: str, stream: str, consumer: str, limit: int, publishing: Publishing | None
+    schema: str, stream: str, consumer: str, limit: int
 ) -> Op[tuple[list[StreamEvent], bool]]:
-    """The same, behind the consumer's position."""
+    """The same, behind the consumer's position.
+
+    Of its own events a transaction gets no more than anybody might: the consumer's offset is saved
+    behind what was read, and must not pass what others have still to commit below it.
+    """
     row = {"stream": stream, "consumer": consumer, "limit": limit}
-    return (yield from _read(schema, publishing, READ_FROM, READ_FROM_WITH_OWN, row))
+    return (yield from _read(schema, READ_FROM, row))
 
 
 def _read(
-    schema: str,
-    publishing: Publishing | None,
-    statement: Select[Any],
-    with_own: Select[Any],
-    row: dict[str, Any],
+    schema: str, statement: Select[Any], row: dict[str, Any]
 ) -> Op[tuple[list[StreamEvent], bool]]:
     # Three statements, in this order, the last one with a snapshot of its own.
     ((tail, isolation),) = (yield TAIL, {}).rows
@@ -276,10 +278,6 @@ def _read(
     ((horizon,),) = (yield HORIZON, {"tail": tail, "unsigned_key": key}).rows
     cut = horizon is not None and horizon < tail
     row["bound"] = horizon if cut else tail
-    own = None if publishing is None else publishing.offsets.get(row["stream"])
-    if own:
-        row["own"] = as_json(own)
-        statement = with_own
     rows = (yield statement, row).rows
     return [event_from_row(found) for found in rows], cut
 

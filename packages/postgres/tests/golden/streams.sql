@@ -114,15 +114,6 @@ WHERE (alkstore.__alkstore_events.stream, alkstore.__alkstore_events."offset") >
 FROM (SELECT each.value, each.key FROM json_array_elements(CAST($4::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS own)) ORDER BY alkstore.__alkstore_events.stream, alkstore.__alkstore_events."offset"
  LIMIT $5::BIGINT OFFSET 0;
 
--- READ_FROM_WITH_OWN
-SELECT alkstore.__alkstore_events."offset", alkstore.__alkstore_events.stream, alkstore.__alkstore_events.key, alkstore.__alkstore_events.payload, alkstore.__alkstore_events.headers, alkstore.__alkstore_events.created_at
-FROM alkstore.__alkstore_events
-WHERE (alkstore.__alkstore_events.stream, alkstore.__alkstore_events."offset") > ($1::VARCHAR, coalesce((SELECT alkstore.__alkstore_consumers."offset"
-FROM alkstore.__alkstore_consumers
-WHERE alkstore.__alkstore_consumers.stream = $1::VARCHAR AND alkstore.__alkstore_consumers.consumer = $2::VARCHAR), 0)) AND (alkstore.__alkstore_events.stream, alkstore.__alkstore_events."offset") <= ($1::VARCHAR, 9223372036854775807) AND (alkstore.__alkstore_events."offset" <= $3::BIGINT OR alkstore.__alkstore_events."offset" IN (SELECT (own.value #>> '{}')::bigint AS value_1
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($4::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS own)) ORDER BY alkstore.__alkstore_events.stream, alkstore.__alkstore_events."offset"
- LIMIT $5::BIGINT OFFSET 0;
-
 -- TRIM
 WITH chosen AS MATERIALIZED
 (SELECT alkstore.__alkstore_events."offset" AS "offset"
