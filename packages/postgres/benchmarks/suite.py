@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
+import psycopg
 
 import backlog
 import handling
@@ -65,7 +66,7 @@ async def prices(scene: ServerScene) -> dict[str, float]:
 
 def where(scene: ServerScene) -> dict[str, str]:
     """The server that the numbers depend on."""
-    with server.psycopg.connect(scene.url) as connection:
+    with psycopg.connect(scene.url) as connection:
         names = ("server_version", "shared_buffers", "synchronous_commit", "fsync")
         return {name: connection.execute(f"SHOW {name}").fetchone()[0] for name in names}
 
