@@ -345,6 +345,74 @@ async def test_a_target_that_changes_a_row_is_refused(filled, target, other, kin
     await refused(filled, target, "does not hold what was copied")
 
 
+async def test_a_row_that_changes_before_it_is_copied_is_refused(filled, target, engine):
+    """Both sides are equal then, but not to what was there at the beginning."""
+
+    def change(at):
+        if (at.step, at.kind, at.done) == ("copying", "jobs", 1):
+            engine.data.jobs[4] = evolve(engine.data.jobs[4], priority=99)
+
+    await refused(filled, target, "has changed while", progress=change, batch=1)
+
+
+async def test_a_target_that_is_taken_into_use_at_the_last_moment_is_refused(
+    filled, target, engine, other
+):
+    """It is looked at once more in the transaction that puts the mark."""
+    theirs = dict(list(engine.data.jobs.items())[:1])
+
+    async def gate(when, name):
+        if (when, name) == ("before", "begin"):
+            other.data.jobs = dict(theirs)
+
+    other.gate = gate
+    await refused(filled, target, "begun to use the target")
+    assert (theirs, {}) == (other.data.jobs, other.data.schedules)
+
+
+BROKEN = {
+    "the same page for ever": (lambda _kind, _after, rows: rows, "in ascending order"),
+    "a page backwards": (
+        lambda _kind, after, rows: [r for r in rows if not after or r.position > after][::-1],
+        "in ascending order",
+    ),
+    "names twice": (
+        lambda kind, after, rows: (
+            rows if kind == "schedules" else [r for r in rows if not after or r.position > after]
+        ),
+        "twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_an_engine_that_dumps_wrongly_is_told(filled, target, engine, monkeypatch, fault):
+    """A copy neither runs for ever nor guesses what was meant."""
+    change, told = BROKEN[fault]
+    dump = engine.auto.dump
+
+    async def broken(kind, after, limit):
+        return change(kind, after, await dump(kind, None, 1_000))
+
+    monkeypatch.setattr(engine.auto, "dump", broken)
+    with pytest.raises(DatabaseError, match=told):
+        await copy_store(filled, target)
+
+
+@pytest.mark.parametrize("change", [lambda ids: ids[::-1], lambda ids: ids[:-1]])
+async def test_a_target_that_numbers_wrongly_is_told(filled, target, other, monkeypatch, change):
+    """Numbers that do not ascend would change the order; the batch is not committed."""
+    load = type(other.auto).load
+
+    async def broken(session, kind, records):
+        return change(await load(session, kind, records))
+
+    monkeypatch.setattr(type(other.auto), "load", broken)
+    with pytest.raises(DatabaseError, match="have to ascend"):
+        await copy_store(filled, target)
+    assert {} == other.data.jobs
+
+
 @pytest.mark.parametrize("batch", [0, -1])
 async def test_a_batch_has_rows(filled, target, batch):
     """A copy that would never end is not begun."""
