@@ -102,7 +102,6 @@ class Transactions:
         return session
 
     async def _connect(self) -> tuple[AsyncConnection, asyncpg.Connection]:
-        connection: AsyncConnection | None = None
         try:
             engine = self._connections.callers_engine
             # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
@@ -110,7 +109,7 @@ class Transactions:
             # reads the answer.
             async with asyncio.timeout(self._connections.patience):
                 connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
-            raw = (await connection.get_raw_connection()).driver_connection
+            raw = await _driver_connection(connection)
         except exc.TimeoutError as error:
             raise self._connections.exhausted(error) from error
         except AlkstoreError:
@@ -164,6 +163,14 @@ class Transactions:
             await _give_up(connection, raw)
             raise refused(self._describe, error) from error
         await connection.close()
+
+
+async def _driver_connection(connection: AsyncConnection) -> asyncpg.Connection:
+    try:
+        return (await connection.get_raw_connection()).driver_connection
+    except BaseException:
+        await connection.close()
+        raise
 
 
 async def _forget(connection: AsyncConnection) -> None:
