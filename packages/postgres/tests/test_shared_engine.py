@@ -84,3 +84,21 @@ async def test_a_listener_that_fails_undoes_nothing(engine, sql, caplog):
         assert 23 == await sql.fetchval(JOBS)
         assert 23 == (await queue.stats()).ready
     assert 3 == sum("could not be given back" in record.message for record in caplog.records)
+
+
+async def test_a_connection_that_died_in_the_pool(engine, sql):
+    """What was cut while nobody used it is replaced: for a call and for a transaction alike."""
+    async with PostgresStore(engine) as store:
+        for n in range(2):
+            connections = [await engine.connect() for _ in range(4)]
+            for connection in connections:
+                (await connection.get_raw_connection()).driver_connection.terminate()
+            for connection in connections:
+                await connection.close()
+            if n:
+                await store.queue("q").enqueue(n)
+            else:
+                async with store.transaction() as tx:
+                    await tx.enqueue_tx("q", n)
+    assert 2 == await sql.fetchval(JOBS)
+    assert 0 == engine.pool.checkedout()

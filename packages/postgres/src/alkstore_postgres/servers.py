@@ -166,8 +166,9 @@ async def check_server(engine: AsyncEngine, describe: str, patience: float | Non
 
 
 def _says(connection: asyncpg.Connection, setting: str) -> bool:
-    # The server tells both of its own accord, also when they change.
-    return getattr(connection.get_settings(), setting, "off") == "on"
+    # The server tells both of its own accord, also when they change; once closed asyncpg has
+    # forgotten them, and whoever uses the connection will see that it is.
+    return not connection.is_closed() and getattr(connection.get_settings(), setting, "off") == "on"
 
 
 def _may_be_elsewhere(error: Exception) -> bool:
