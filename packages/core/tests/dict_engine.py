@@ -588,6 +588,8 @@ class DictEngine(Engine):
         if gate is not None:
             gate.reached.set()
             await gate.opened.wait()
+            if gate.error is not None:
+                raise gate.error
 
 
 class Gate:
@@ -596,6 +598,8 @@ class Gate:
     def __init__(self):
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
+        self.error = None
+        """What they get who passed: the answer of what was done is lost."""
 
     def open(self):
         """Let everybody pass, now and later."""

@@ -155,3 +155,41 @@ async def test_claim_costs_no_task_once_it_is_over(engine, store):
     await asyncio.gather(*tasks, return_exceptions=True)
 
     await until(lambda: asyncio.all_tasks() == before)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("how", ["cancelled", "refused"])
+async def test_release_in_doubt_is_the_last_call(engine, store, how, batch):
+    """Once a release is on its way its handle does nothing any more, for the job may have gone to
+    somebody else, whose claim has the same attempt.
+    """
+    queue = store.queue("q")
+    await queue.enqueue(1)
+    handle = await queue.claim_one("w")
+    gate = engine.hold("after", "release")
+    releasing = asyncio.create_task(queue.release_batch([handle]) if batch else handle.release())
+    await gate.reached.wait()
+    if how == "cancelled":
+        releasing.cancel()
+        error = asyncio.CancelledError
+    else:
+        error = DatabaseError
+        gate.error = DatabaseError("nobody knows whether it is done")
+    gate.open()
+    with pytest.raises(error):
+        await releasing
+    engine.gates.clear()
+    other = await queue.claim_one("x")
+    assert handle.claim == other.claim
+
+    assert handle.settled
+    assert [False, False, False, False, False] == [
+        await handle.release(),
+        await handle.ack(),
+        await handle.retry(),
+        await handle.fail(),
+        await handle.heartbeat(10),
+    ]
+    assert 0 == await queue.release_batch([handle])
+    assert 0 == await queue.ack_batch([handle], "w")
+    assert await other.ack()

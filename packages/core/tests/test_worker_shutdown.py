@@ -117,6 +117,22 @@ async def test_a_cancelled_run_gives_back_at_once(engine, store, work, endless):
     assert (JobState.PENDING, 0) == (job(engine).state, job(engine).attempts)
 
 
+async def test_giving_back_is_tried_once(engine, store, work, endless, caplog):
+    """A job whose release got no answer is left to its lapse: it may be somebody else's by now."""
+    await store.queue("q").enqueue(1)
+    running = work(endless)
+    await until(lambda: endless.begun)
+    engine.faults["release"] += [DatabaseError("the answer is lost")]
+
+    running.abort.stop()
+    await running.task
+
+    assert 1 == engine.calls.count("release")
+    assert (JobState.PROCESSING, 1) == (job(engine).state, job(engine).attempts)
+    assert "1 jobs may not have been given back" in caplog.text
+    assert "the answer is lost" in caplog.text
+
+
 async def test_jobs_that_arrive_after_the_stop_are_given_back(engine, store, work, endless):
     """A claim that was on its way when the stop came starts nothing."""
     await store.queue("q").enqueue(1)

@@ -23,7 +23,8 @@ class JobHandle:
 
     Once the claim has lapsed, or somebody claimed the job again, every call gives `False` and
     changes nothing. `ack`, `retry`, `fail` and `release` settle the handle: the first that got
-    an answer is the last that does anything. One that raised may be tried again.
+    an answer is the last that does anything. One that raised may be tried again, but not
+    `release`: it settles the handle once it is on its way, whatever becomes of it.
     """
 
     __slots__ = ("_claim", "_job", "_runtime", "_settled")
@@ -46,7 +47,7 @@ class JobHandle:
 
     @property
     def settled(self) -> bool:
-        """Whether a settling call was answered, with whatever answer."""
+        """Whether a settling call was answered, with whatever answer, or a release was begun."""
         return self._settled
 
     async def ack(self) -> bool:
@@ -135,7 +136,9 @@ class JobHandle:
         """Give the job back as if it had never been claimed, attempt included.
 
         For jobs that were fetched but not started. A lapsed claim is not given back: it has
-        used its attempt.
+        used its attempt. After an error or a cancellation the handle does nothing any more: should
+        the job have been given back all the same, the next claim has the attempt of this one. If
+        it was not, it comes back when the claim has lapsed.
 
         Raises:
             DatabaseError: the database refused.
@@ -148,14 +151,14 @@ class JobHandle:
             await self._runtime.turn("release")
         queue = self._job.queue
         wake = (Topic("queue", queue),)
-        released = await self._runtime.session().release(queue, (self._claim,), wake=wake)
+        session = self._runtime.session()
         self._settled = True
-        return released > 0
+        return await session.release(queue, (self._claim,), wake=wake) > 0
 
     def may_settle(self, runtime: Runtime, queue: str) -> bool:
         """Whether a batch call on that queue of that store may settle this handle."""
         return not self._settled and runtime is self._runtime and queue == self._job.queue
 
     def mark_settled(self) -> None:
-        """A batch call was answered."""
+        """A batch call was answered, or is a release."""
         self._settled = True

@@ -123,7 +123,10 @@ class JobSource:
         return acked
 
     async def release_batch(self, handles: Iterable[JobHandle]) -> int:
-        """Give jobs back as if never claimed, as `JobHandle.release`; returns how many."""
+        """Give jobs back as if never claimed, as `JobHandle.release`; returns how many.
+
+        An error in the midst settles the handles that were on their way, not the others.
+        """
         wanted: dict[Claim, JobHandle] = {}
         for item in handles:
             handle = _handle(item, "release_batch")
@@ -136,9 +139,10 @@ class JobSource:
             chunk = claims[start : start + CHUNK]
             if self._runtime.slot.taken:
                 await self._runtime.turn("release_batch")
-            released += await self._runtime.session().release(self._name, chunk, wake=self._wake)
+            session = self._runtime.session()
             for settled in chunk:
                 wanted[settled].mark_settled()
+            released += await session.release(self._name, chunk, wake=self._wake)
         return released
 
     async def heartbeat_batch(self, handles: Iterable[JobHandle], extend: int) -> list[JobHandle]:

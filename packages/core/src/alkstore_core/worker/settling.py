@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 class Settling:
     """Outcomes on their way to the queue; those that it did not take are kept for another try.
 
-    Nothing is lost with them: a job whose settling call never lands comes back with its claim's
-    end.
+    But for jobs that are given back: that is tried once. Nothing is lost with any of them: a job
+    whose settling call never lands comes back with its claim's end.
     """
 
     def __init__(
@@ -167,9 +167,13 @@ class Settling:
     async def _release(self, runs: list[Run]) -> None:
         try:
             await self._queue.release_batch(run.handle for run in runs)
-        except BaseException:
-            self._releases += runs
-            raise
+        except DatabaseError as error:
+            # Not again: what was given back all the same may be somebody else's by now.
+            _log.warning(
+                "%s: %d jobs may not have been given back; they come back when their claims have "
+                "lapsed: %s",
+                *(self.label, len(runs), error),
+            )
         self._settled(runs)
 
     async def _settle(self, run: Run, settle: Settle) -> None:
