@@ -1,5 +1,6 @@
 """The command line: tables for people, JSON for scripts, and its exit status."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -24,6 +25,28 @@ def run(capfdbinary, monkeypatch):
         return status, out, complaints.decode()
 
     return command
+
+
+def parsers(parser, name=""):
+    """Yield a parser's name and itself, and those of its commands."""
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command, below in action.choices.items():
+                yield from parsers(below, f"{name} {command}".strip())
+
+
+def test_help_explains_every_argument():
+    """Whoever asks a command for help is told what each of its arguments is."""
+    found = dict(parsers(cli.parser()))
+    assert {"serve", "kv put", "inspect", "migrate-legacy"} <= {*found}
+    bare = [
+        (name, action.dest)
+        for name, parser in found.items()
+        for action in parser._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert bare == []
 
 
 def test_put_get_and_scan(run, tmp_path, driver):

@@ -19,15 +19,18 @@ def add_commands(
     inspect = commands.add_parser(
         "inspect", parents=[common], help="say what is in a stopped store's file"
     )
-    inspect.add_argument("file", help="localkv.sqlite or localqueue.sqlite")
+    inspect.add_argument("file", help="the path of a localkv.sqlite or localqueue.sqlite")
     inspect.set_defaults(run=_inspect)
     migrate = commands.add_parser(
         "migrate-legacy",
         parents=[common],
-        help="move a queue of an older release to where its owner keeps it",
+        help="move a queue of an older release, with everything stopped, to where its owner "
+        "keeps it",
     )
-    migrate.add_argument("--state-dir", required=True, help="the owner's state directory")
-    migrate.add_argument("resource", help="the queue's resource id")
+    migrate.add_argument(
+        "--state-dir", required=True, help="the directory in which the owner keeps its queues"
+    )
+    migrate.add_argument("resource", help="the queue's name")
     migrate.set_defaults(run=_migrate)
 
 

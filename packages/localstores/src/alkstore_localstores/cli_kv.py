@@ -29,18 +29,28 @@ def add_commands(
     get.set_defaults(run=_get)
     put = verbs.add_parser("put", parents=[common], help="write a value")
     put.set_defaults(run=_put)
-    scan = verbs.add_parser("scan", parents=[common], help="list the keys of a prefix")
+    scan = verbs.add_parser("scan", parents=[common], help="list the keys that begin with a prefix")
     scan.set_defaults(run=_scan)
+    rules = "1 to 512 of the characters A-Z a-z 0-9 - _ : ."
     for verb, what in ((get, "key"), (put, "key"), (scan, "prefix")):
-        verb.add_argument("--data-dir", required=True, help="the directory of localkv.sqlite")
-        verb.add_argument("--driver", choices=("sqlite3", "turso"), default="sqlite3")
-        verb.add_argument(what)
+        verb.add_argument(
+            "--data-dir", required=True, help="the directory of localkv.sqlite; made if missing"
+        )
+        verb.add_argument(
+            "--driver",
+            choices=("sqlite3", "turso"),
+            default="sqlite3",
+            help="what opens the file (%(default)s); turso needs the extra of that name",
+        )
+        verb.add_argument(what, help=rules)
 
     put.add_argument("value", help="the value, as text; - for standard input, byte for byte")
     put.add_argument("--ttl", type=float, help="seconds until it expires")
     put.add_argument("--if-absent", action="store_true", help="only if there is no such key")
-    put.add_argument("--if-version", help="only if it is still of this version")
-    scan.add_argument("--limit", type=int, help="at most so many")
+    put.add_argument(
+        "--if-version", help="only if it still has the version that get --json printed"
+    )
+    scan.add_argument("--limit", type=int, help="list at most so many")
 
 
 async def _get(options: argparse.Namespace) -> int:

@@ -27,30 +27,39 @@ def add_commands(
         "serve", parents=[common], help="own a state directory and serve its queues over HTTP"
     )
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
-    serve.add_argument("--port", type=int, required=True, help="0 takes any that is free")
+    serve.add_argument(
+        "--port", type=int, required=True, help="0 takes any that is free, and it is printed"
+    )
     serve.add_argument(
         "--url",
         help="the address for clients, when it is another: http://host.docker.internal:8071",
     )
-    serve.add_argument("--driver", choices=("sqlite3", "turso"), default="sqlite3")
+    serve.add_argument(
+        "--driver",
+        choices=("sqlite3", "turso"),
+        default="sqlite3",
+        help="what opens the files (%(default)s); turso needs the extra of that name",
+    )
     serve.set_defaults(run=_serve)
     create = commands.add_parser(
         "create-queue",
         parents=[common],
-        help="make a queue, or find it, and print its token",
+        help="make a queue, or find it, and print its endpoint and its token",
     )
-    create.add_argument("resource", help="1 to 64 letters, digits, '_' and '-'")
+    create.add_argument("resource", help="the queue's name: 1 to 64 letters, digits, '_' and '-'")
     create.set_defaults(run=_create)
     delete = commands.add_parser(
         "delete-queue", parents=[common], help="delete a queue with all that is in it"
     )
-    delete.add_argument("resource")
+    delete.add_argument("resource", help="the queue's name")
     delete.set_defaults(run=_delete)
     stats = commands.add_parser("stats", parents=[common], help="count the messages of queues")
-    stats.add_argument("resource", nargs="?", help="one queue; all without it")
+    stats.add_argument("resource", nargs="?", help="the name of one queue; all without it")
     stats.set_defaults(run=_stats)
     for command in (serve, create, delete, stats):
-        command.add_argument("--state-dir", required=True, help="the owner's state directory")
+        command.add_argument(
+            "--state-dir", required=True, help="the directory in which the owner keeps its queues"
+        )
 
 
 async def _serve(options: argparse.Namespace) -> None:
