@@ -73,6 +73,30 @@ def test_a_live_store_of_ours_is_not_joined_by_turso(tmp_path, path, spawn, othe
     turso.stop()
 
 
+@pytest.mark.parametrize("names", [("real", "link"), ("link", "real")])
+@pytest.mark.parametrize("order", [("sqlite3", "turso"), ("turso", "sqlite3")])
+def test_a_link_in_place_of_the_file_hides_nobody(tmp_path, spawn, names, order):
+    """Logs and guards lie beside the file itself: else both would be let in, and rows vanish."""
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "localkv.sqlite").symlink_to(tmp_path / "real" / "localkv.sqlite")
+    made = opened(spawn, "kv", "sqlite3", tmp_path / "real")
+    made.do("put", "k", "before")
+    made.stop()
+    first, second = (
+        spawn("actor.py", "kv", driver, tmp_path / name)
+        for driver, name in zip(order, names, strict=True)
+    )
+    first.do("open")
+    with pytest.raises(Refused, match="BINDING_SETUP_FAILED"):
+        second.do("open")
+    first.do("put", "late", "committed")
+    first.stop()
+    second.do("open")
+    assert [second.do("get", key) for key in ("k", "late")] == ["before", "committed"]
+    second.stop()
+    assert [path.name for path in (tmp_path / "link").iterdir()] == ["localkv.sqlite"]
+
+
 def test_turso_that_opens_second_and_leaves_first_takes_nothing_along(tmp_path, path, spawn):
     """The order in which rows were lost: SQLite opens, Turso comes and goes, SQLite writes."""
     ours = opened(spawn, "kv", "sqlite3", tmp_path)

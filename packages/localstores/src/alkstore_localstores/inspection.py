@@ -14,6 +14,7 @@ from alkstore_localstores.files import unix_milliseconds
 from alkstore_localstores.formats import KV, QUEUE
 from alkstore_localstores.holders import refuse_live, siblings
 from alkstore_localstores.inspection_ops import COUNTS
+from alkstore_localstores.opening import real_name
 from alkstore_localstores.probe import COMPILER, look, read_marker, readable
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def inspect_file(path: str | os.PathLike[str]) -> Inspection:
         LocalStoreError: `BINDING_SETUP_FAILED`; a process has it open, or it is no local store.
 
     """
-    file = os.path.abspath(os.fsdecode(path))  # noqa: PTH100
+    file = real_name(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100
     if not os.path.isfile(file):  # noqa: PTH113
         raise LocalStoreError(
             BINDING_SETUP_FAILED, f"{file} is not there, or no file", context={"file": file}

@@ -39,6 +39,7 @@ class Opener:
     def __init__(self, path: str, format_: Format, driver: DriverName) -> None:
         """`path` is absolute."""
         self.dbapi: Dbapi = find(driver)
+        self._given = path
         self._path = path
         self._format = format_
         self._key: registry.Key | None = None
@@ -54,11 +55,11 @@ class Opener:
             LocalStoreError: commits to it would be lost.
 
         """
-        if self._key is not None and registry.key_of(self._path) != self._key:
+        if self._key is not None and registry.key_of(self._given) != self._key:
             raise LocalStoreError(
                 self._format.failure,
-                f"the database file {self._path} was deleted or replaced while the store was open",
-                context={"file": self._path},
+                f"the database file {self._given} was deleted or replaced while the store was open",
+                context={"file": self._given},
                 hint="close this store and open another one",
                 retryable=False,
             )
@@ -89,8 +90,10 @@ class Opener:
 
     def _acquire(self) -> Callable[[], None]:
         """Look at the file and guard it; return what gives it up again."""
-        format_, dbapi, path = self._format, self.dbapi, self._path
         create = self._key is None
+        if create:
+            self._path = real_name(self._given)
+        format_, dbapi, path = self._format, self.dbapi, self._path
         if create:
             os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
         with registry.OPENING:
@@ -150,6 +153,14 @@ class Opener:
 
     def _look_patiently(self, connection: Connection) -> bool:
         return patiently(lambda: look(connection, self._path, self._format), self.dbapi)
+
+
+def real_name(path: str) -> str:
+    """The name that a symbolic link in the place of a database leads to.
+
+    Its log, its index and the guard lie beside that one: users of two names would miss each other.
+    """
+    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
 
 
 def make_tables(connection: Connection, format_: Format) -> None:
