@@ -3,12 +3,15 @@
 import asyncio
 import json
 import logging
+import socket
 
 import aiohttp
 import pytest
 
 from alkstore_localstores.client import LocalHttpQueue
 from alkstore_localstores.owner.app import create_app
+from alkstore_localstores.owner.owner import QueueOwner
+from alkstore_localstores.owner.server import serving
 from alkstore_localstores.protocol import BODY_LIMIT, write_request
 
 TEXT = {"type": "text", "data": "x"}
@@ -431,3 +434,49 @@ async def test_a_queue_that_cannot_be_opened_is_not_ready(tmp_path, served):
     assert "BINDING_SETUP_FAILED" == envelope["source"]["code"]
     legacy.rmdir()
     assert 200 == (await served.ask("stats"))[0]
+
+
+async def test_a_length_with_many_zeros_is_a_length(served):
+    """More digits than Python turns into an integer are still no defect of ours."""
+    body = b'{"operation":"stats"}'
+    lines = f"Content-Length: {'0' * 5000}{len(body)}"
+    head = served.head(0, "Connection: close").replace(b"Content-Length: 0", lines.encode())
+    assert (await served.talk(head + body)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_token_ends_with_its_queue_even_in_the_middle_of_a_request(served):
+    """What began before a deletion does nothing to the queue that has the name afterwards."""
+    body = write_request("purge")
+    reader, writer = await asyncio.open_connection(served.host, served.port)
+    writer.write(served.head(len(body), "Connection: close") + body[:-1])
+    await writer.drain()
+    await served.ask("stats")
+    await served.owner.delete("jobs")
+    assert served.token != await served.owner.create("jobs")
+    async with served.owner.use("jobs") as queue:
+        await queue.send(1)
+    writer.write(body[-1:])
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert (await served.owner.stats("jobs")).total == 1
+
+
+async def test_who_takes_no_answer_does_not_keep_the_owner_from_ending(tmp_path):
+    """Its connection is cut off, like one that sends no request."""
+    async with QueueOwner(tmp_path / "state") as owner:
+        token = await owner.create("jobs")
+        async with owner.use("jobs") as queue:
+            await queue.send_batch_text(["x" * 65_536] * 100)
+        body = write_request("receive", maxMessages=10)
+        head = f"POST /queues/jobs HTTP/1.1\r\nAuthorization: Bearer {token}\r\n"
+        request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            async with asyncio.timeout(30), serving(owner, request_seconds=0.2) as address:
+                host, port = address.removeprefix("http://").split(":")
+                client.connect((host, int(port)))
+                client.sendall(request * 10)
+                client.setblocking(False)
+                assert await asyncio.get_running_loop().sock_recv(client, 1) == b"H"

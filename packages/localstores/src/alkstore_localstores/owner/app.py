@@ -87,6 +87,9 @@ class _Queues:
         except LocalStoreError as error:
             # Whatever its code says elsewhere: here it is the caller's fault.
             return error_response(error, 400)
+        # While the body was on its way the queue may have been deleted, and made anew.
+        if not self._owner.tokens.accepts(resource, token):
+            return error_response(_unauthorized())
         async with self._owner.use(resource) as queue:
             return _json(await _OPERATIONS[asked.operation](queue, asked.argument))
 
@@ -127,7 +130,8 @@ def _read_headers(scope: Scope) -> tuple[bytes, int]:
         if name == b"authorization":
             shown.append(value)
         elif name == b"content-length" and value.isdigit():
-            length = int(value)
+            # Zeros in front may be more than an integer takes.
+            length = int(value.lstrip(b"0") or b"0")
     if len(shown) != 1:
         return b"", length
     scheme, _, token = shown[0].partition(b" ")

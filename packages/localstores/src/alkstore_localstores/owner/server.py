@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from alkstore_localstores.drivers import DriverName
 
 REQUEST_SECONDS: Final = 30.0
-"""A new connection has this long to send a request, and a request to arrive with all its body."""
+"""A new connection has this long to send a request, and a request to arrive with all its body.
+So long may a client also leave an answer where it is."""
 
 KEEP_ALIVE_SECONDS: Final = 60
 """An idle connection is closed after so long. Longer than clients keep one, so that they need not
@@ -83,7 +84,7 @@ async def serving(
     """Serve an owner that has been started for as long as this block lasts; gives the address.
 
     With `url` that is the address. A request that has not arrived after `request_seconds` is
-    answered with 408 and cut off.
+    answered with 408 and cut off; who takes nothing of an answer for as long is cut off as well.
 
     Raises:
         LocalStoreError: LOCAL_FILESYSTEM_ERROR: the port, or the owner's socket, cannot be used.
@@ -132,6 +133,10 @@ class QueueProtocol(HttpToolsProtocol):
 
     _begun = False
     """Whether there was ever a byte of a request."""
+
+    _unsent = 0
+    _unsent_since = 0.0
+    """How many bytes the client has yet to take, and since when they have become no fewer."""
 
     _head: int | None = None
     """Bytes of a request's head that has begun and not ended, counted by packets."""
@@ -188,6 +193,19 @@ class QueueProtocol(HttpToolsProtocol):
             self._refuse(408, _LATE)
         # Else the request before this one is being carried out, and its answer comes first.
 
+    def drop_unread(self, seconds: float) -> None:
+        """Give up a client that has taken nothing of its answer for so long.
+
+        It would keep its connection, and so the end of the owner, waiting for ever.
+        """
+        now, unsent = self.loop.time(), self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent or not self._unsent:
+            self._unsent, self._unsent_since = unsent, now
+        elif now - self._unsent_since > seconds:
+            self.transport.abort()
+        else:
+            self._unsent = unsent
+
     def _current(self) -> RequestResponseCycle | None:
         return self.cycle
 
@@ -213,6 +231,7 @@ async def _sweep(server: uvicorn.Server, seconds: float) -> None:
         for connection in list(server.server_state.connections):
             if isinstance(connection, QueueProtocol):
                 connection.cut_off(loop.time() - seconds)
+                connection.drop_unread(seconds)
 
 
 @contextlib.contextmanager
