@@ -1,8 +1,10 @@
 """The owner of a state directory: creating, serving, revoking and deleting queues."""
 
 import asyncio
+import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -398,3 +400,77 @@ async def test_a_port_in_use_is_an_error(served, tmp_path):
             async with serving(other, port=served.port):
                 pass
     assert "LOCAL_FILESYSTEM_ERROR" == caught.value.code
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_queue_without_a_usable_token_is_not_left_open(owner):
+    """Each try would leave a thread and its files behind."""
+    owner.state.tokens.mkdir(mode=0o700, exist_ok=True)
+    token = owner.state.tokens / "jobs"
+    token.mkdir()
+    before = descriptors()
+    for _ in range(3):
+        assert await code_of(owner.create("jobs")) == "LOCAL_FILESYSTEM_ERROR"
+    assert descriptors() == before
+    token.rmdir()
+    assert await owner.create("jobs")
+
+
+async def test_bytes_in_place_of_a_token_stop_nobody_else(tmp_path, driver):
+    """What is no text is no token, and one queue's matter."""
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        token = await owner.create("good")
+        await owner.create("odd")
+    (tmp_path / "queue-tokens" / "odd").write_bytes(b"\xff\xfe")
+    async with QueueOwner(tmp_path, driver=driver) as owner:
+        assert owner.resources == ["good"]
+        assert owner.tokens.accepts("good", token.encode())
+        assert await code_of(owner.create("odd")) == "LOCAL_FILESYSTEM_ERROR"
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_cancelled_start_gives_the_directory_up(tmp_path, monkeypatch, late):
+    """Whether it is cancelled at its beginning or as it opens queues, another owner can start."""
+    async with QueueOwner(tmp_path) as owner:
+        await owner.create("jobs")
+    opening = asyncio.Event()
+
+    async def stuck(_):
+        opening.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LocalQueue, "open", stuck)
+    starting = asyncio.create_task(QueueOwner(tmp_path).start())
+    await (opening.wait() if late else asyncio.sleep(0))
+    assert starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    monkeypatch.undo()
+    async with QueueOwner(tmp_path) as owner:
+        assert owner.resources == ["jobs"]
+
+
+async def test_a_full_disk_lets_an_owner_start(tmp_path, monkeypatch):
+    """The note of who it is takes room, and is not needed."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    async with QueueOwner(tmp_path):
+        assert await code_of(QueueOwner(tmp_path).start()) == "BINDING_SETUP_FAILED"
+    monkeypatch.undo()
+    async with QueueOwner(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("path", ["a\0b", 5, None])
+def test_a_state_directory_is_a_path(path):
+    """Else the error is ours."""
+    with pytest.raises(LocalStoreError) as caught:
+        QueueOwner(path)
+    assert caught.value.code == "INVALID_INPUT"

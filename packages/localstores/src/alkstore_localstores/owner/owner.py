@@ -57,7 +57,8 @@ class QueueOwner:
         self.tokens = Tokens(self.state.tokens)
         self._driver: DriverName = driver
         self._clock = clock
-        self._lock: OwnerLock | None = None
+        self._held: OwnerLock | None = None
+        self._is_started = False
         self._served: dict[str, _Served] = {}
         # Creations and deletions, one after the other.
         self._changing = asyncio.Lock()
@@ -75,30 +76,32 @@ class QueueOwner:
                 LOCAL_FILESYSTEM_ERROR: it cannot be used.
 
         """
-        lock = await asyncio.to_thread(OwnerLock, self.state)
+        # Not in a thread: what that takes after a cancellation nobody would ever give up.
+        self._held = OwnerLock(self.state)
         try:
             found = await asyncio.to_thread(self.state.resources)
             await asyncio.to_thread(self._finish_deletions, found)
-            self._lock = lock
+            self._is_started = True
             for resource in found:
                 await self._serve(resource)
+            for resource in found:
+                with contextlib.suppress(LocalStoreError):
+                    async with self.use(resource):
+                        pass
         except BaseException:
-            self._lock = None
-            lock.release()
+            await self.close()
             raise
-        for resource in found:
-            with contextlib.suppress(LocalStoreError):
-                async with self.use(resource):
-                    pass
 
     async def close(self) -> None:
         """End what is running, close the queues, and give the state directory up. Idempotent."""
-        lock, self._lock = self._lock, None
+        self._is_started = False
         async with self._changing:
             for resource in list(self._served):
-                await self._retire(self._served.pop(resource))
-        if lock is not None:
-            lock.release()
+                await self._retire(self._served[resource])
+                del self._served[resource]
+            held, self._held = self._held, None
+            if held is not None:
+                held.release()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -128,8 +131,13 @@ class QueueOwner:
             served = self._served.get(resource)
             if served is None:
                 served = self._make(resource)
-            await self._open(resource, served)
-            token = await asyncio.to_thread(self.tokens.issue, resource)
+            try:
+                await self._open(resource, served)
+                token = await asyncio.to_thread(self.tokens.issue, resource)
+            except BaseException:
+                if resource not in self._served:
+                    await served.queue.close()
+                raise
             self._served[resource] = served
             return token
 
@@ -200,7 +208,7 @@ class QueueOwner:
                 _log.warning("a deleted queue still takes room: %s", error)
 
     def _check_started(self) -> None:
-        if self._lock is None:
+        if not self._is_started:
             raise LocalStoreError(
                 LOCAL_QUEUE_OWNER_NOT_READY,
                 f"the owner of {self.state.path} is starting, stopping or not started",

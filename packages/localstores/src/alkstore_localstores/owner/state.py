@@ -48,7 +48,22 @@ class StateDirectory:
     """The directories of queues under one path."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
+        """`path` is made absolute.
+
+        Raises:
+            LocalStoreError: INVALID_INPUT: it is no path.
+
+        """
+        try:
+            name = os.fsdecode(path)
+        except TypeError as error:
+            kind = type(path).__name__
+            raise LocalStoreError(
+                INVALID_INPUT, f"the state directory is of type {kind}, and no path"
+            ) from error
+        if "\0" in name:
+            raise LocalStoreError(INVALID_INPUT, f"{name!r} is no path: NUL is in it")
+        self.path = Path(name).absolute()
 
     @property
     def tokens(self) -> Path:
@@ -155,24 +170,25 @@ class OwnerLock:
             state.path.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LocalStoreError(
-                LOCAL_FILESYSTEM_ERROR,
-                f"the state directory {state.path} cannot be used: {error.strerror}",
-                context={"directory": str(state.path)},
-            ) from error
+            raise _unusable(state.path, error) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
-            os.close(self._descriptor)
+            self.release()
             raise LocalStoreError(
                 BINDING_SETUP_FAILED,
                 f"the state directory {state.path} has an owner already, process {holder or '?'}",
                 context={"directory": str(state.path)},
                 hint="stop that one, or ask it: the command line does so by itself",
             ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            self.release()
+            raise _unusable(state.path, error) from error
+        # Who we are is for people to read: a full disk need not keep queues from being emptied.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Give it up. Idempotent."""
@@ -185,6 +201,14 @@ class OwnerLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _unusable(path: Path, error: OSError) -> LocalStoreError:
+    return LocalStoreError(
+        LOCAL_FILESYSTEM_ERROR,
+        f"the state directory {path} cannot be used: {error.strerror}",
+        context={"directory": str(path)},
+    )
 
 
 def _not_deleted(path: Path, error: OSError) -> LocalStoreError:

@@ -85,11 +85,11 @@ class Tokens:
 
     def _read(self, path: Path) -> str | None:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            opened = open(path, errors="replace", opener=_open_itself)  # noqa: SIM115
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor) as file:
-            mode = os.fstat(descriptor).st_mode & 0o777
+        with opened as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
             text = file.read(1024)
         if mode & 0o077:
             message = f"its mode is {mode:o}, so others may have read it; it must be 600"
@@ -111,6 +111,11 @@ class Tokens:
             sync_directory(str(self._directory))
         finally:
             draft.unlink(missing_ok=True)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    # Neither what a link leads to, nor a pipe that nobody writes to.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _digest(token: bytes) -> bytes:
