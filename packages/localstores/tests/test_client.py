@@ -403,3 +403,11 @@ async def test_it_is_a_queue_like_the_local_one(served, clock):
         with pytest.raises(LocalStoreError) as caught:
             await queue.stats()
         assert "LOCAL_QUEUE_UNAUTHORIZED" == caught.value.code
+
+
+@pytest.mark.parametrize("endpoint", ["http://[::1]x/", "http://h\\x/"])
+def test_an_address_that_cannot_be_taken_apart_is_refused(endpoint):
+    """Whoever notices, the error is ours."""
+    with pytest.raises(LocalStoreError) as caught:
+        LocalHttpQueue(endpoint, TOKEN)
+    assert caught.value.code == "BINDING_CONFIG_INVALID"

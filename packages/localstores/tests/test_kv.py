@@ -331,3 +331,26 @@ def rows(kv):
         return await kv._file.run(Mode.WRITE, op)
 
     return read
+
+
+@pytest.mark.parametrize("ttl", [10**400, 10**5000], ids=["400", "5000"])
+async def test_a_lifetime_beyond_all_floats_lasts(kv, ttl):
+    """As any other that is beyond 64 bits; and below zero the error is ours, whatever its size."""
+    assert await kv.put("a", b"1", ttl=ttl) is True
+    assert (await kv.get("a")).value == b"1"
+    for call in (kv.put("a", b"2", ttl=-ttl), kv.scan_prefix("a", limit=-ttl)):
+        with pytest.raises(LocalStoreError) as caught:
+            await call
+        assert code(caught) == "INVALID_INPUT"
+
+
+async def test_another_loop_is_told_so(kv):
+    """The caller of another loop gets our error, and nothing is written behind its back."""
+
+    async def put():
+        await kv.put("a", b"1")
+
+    with pytest.raises(LocalStoreError, match="another event loop") as caught:
+        await asyncio.to_thread(asyncio.run, put())
+    assert code(caught) == "KV_OPERATION_FAILED"
+    assert await kv.exists("a") is False

@@ -10,7 +10,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from alkstore_core.sql.op import Mode
-from alkstore_localstores import LocalStoreError
+from alkstore_localstores import LocalStoreError, queue_ops
 from alkstore_localstores.messages import QueueMessage, QueueStats
 from alkstore_localstores.queue import LocalQueue
 
@@ -618,3 +618,27 @@ async def test_messages_are_plain_values(queue):
     (message,) = await queue.receive()
     assert QueueMessage("json", {"a": 1}, message.receipt_handle, 1) == message
     assert json.dumps({"a": 1}) in repr(message).replace("'", '"')
+
+
+class Growing(set):
+    """Known ids that become more after they have been counted."""
+
+    def __len__(self) -> int:
+        found = super().__len__()
+        self.update(range(1, 6))
+        return found
+
+
+async def test_rows_found_broken_meanwhile_hide_nothing(queue):
+    """A receive may begin before it is known what another has just found."""
+    await queue.send_batch(range(6))
+    await change(queue, "UPDATE messages SET payload_type = 'odd' WHERE id < 6")
+    found = await queue._file.run(Mode.WRITE, queue_ops.receive, 1, Growing())
+    assert [message.payload for message in found.messages] == [5]
+
+
+@pytest.mark.parametrize("huge", [10**5000, -(10**5000)], ids=["above", "below"])
+async def test_huge_numbers_are_refused_as_others(queue, huge):
+    """Python does not even write them."""
+    assert await code_of(queue.receive(huge)) == "BINDING_SETUP_FAILED"
+    assert await code_of(queue.renew("1:x", huge)) == "INVALID_INPUT"

@@ -160,3 +160,17 @@ def test_bits_that_mean_nothing_are_refused():
     assert read_version(token, "k").backend == "v"
     with pytest.raises(LocalStoreError):
         read_version(other, "k")
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (lambda t: read_cursor(t, "a"), b'{"version":1,"prefix":"a","last_key":"\\ud800"}'),
+        (lambda t: read_version(t, "a"), b'{"format":1,"key":"a","backendVersion":"\\udfff"}'),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(read, text):
+    """It would reach the database otherwise, which fails over it."""
+    with pytest.raises(LocalStoreError) as caught:
+        read(encode(text))
+    assert caught.value.code == "INVALID_INPUT"

@@ -12,6 +12,7 @@ from yarl import URL
 from alkstore_localstores import protocol
 from alkstore_localstores.bindings import QueueBinding, check_queue_binding, queue_binding
 from alkstore_localstores.errors import (
+    BINDING_CONFIG_INVALID,
     QUEUE_BATCH_RESPONSE_INVALID,
     QUEUE_OPERATION_FAILED,
     LocalStoreError,
@@ -58,14 +59,21 @@ class LocalHttpQueue(Queue):
             LocalStoreError: BINDING_CONFIG_INVALID: this is no HTTP address, or no token.
 
         """
-        binding = check_queue_binding(QueueBinding(endpoint, token), "the endpoint with its token")
+        what = "the endpoint with its token"
+        binding = check_queue_binding(QueueBinding(endpoint, token), what)
+        try:
+            self._url = URL(binding.endpoint, encoded=True)
+        except ValueError as error:
+            raise LocalStoreError(
+                BINDING_CONFIG_INVALID,
+                f"{what} cannot be used: {error}",
+            ) from error
         self.endpoint = binding.endpoint
         self._timeout = timeout
         self._headers = {
             "Authorization": f"Bearer {binding.token}",
             "Content-Type": "application/json",
         }
-        self._url = URL(binding.endpoint, encoded=True)
         self._session: aiohttp.ClientSession | None = None
 
     @classmethod

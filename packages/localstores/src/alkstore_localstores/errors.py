@@ -74,6 +74,14 @@ _ENVELOPE = {
 _ALWAYS = ("code", "message", "retryable", "internal")
 
 
+def shown(value: object) -> str:
+    """A value as an error shows it, whatever it is."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - Python writes no integers of thousands of digits
+        return f"of type {type(value).__name__}, too large to be shown"
+
+
 class LocalStoreError(AlkstoreError):
     """An operation of a local store failed; `code` says how, `message` with which value.
 

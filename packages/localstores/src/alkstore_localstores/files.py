@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from types import MappingProxyType
@@ -74,6 +75,7 @@ class StoreFile:
         self._merges = merges
         self._opener = Opener(self.path, format_, driver)
         self._is_open = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         compiler = Compiler(sqlite.dialect(paramstyle="qmark"))
         self._writer = self._runner(compiler, "BEGIN IMMEDIATE", gives_way=format_.multiprocess)
         self._reader = (
@@ -92,6 +94,7 @@ class StoreFile:
         if self._is_open:
             raise LocalStoreError(BINDING_SETUP_FAILED, f"{self.path} is already open here")
         self._is_open = True
+        self._loop = asyncio.get_running_loop()
         self._opener.forget()
         try:
             await self._writer.start()
@@ -132,6 +135,12 @@ class StoreFile:
                 unless the message says that this is unknown.
 
         """
+        if self._loop is not asyncio.get_running_loop() and self._is_open:
+            raise self.failed(
+                f"{self.path} was opened in another event loop; nothing was done",
+                hint="open a store in each loop that uses one",
+                retryable=False,
+            )
         runner = self._writer
         if mode is Mode.READ and self._reader is not None:
             runner = self._reader

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError
+from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError, shown
 from alkstore_localstores.tokens import I64_MAX
 
 KEY_LIMIT = 512
@@ -60,7 +60,7 @@ def check_limit(limit: Any) -> None:
 
     """
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise invalid(f"limit is {limit!r}, and has to be an integer of at least 0")
+        raise invalid(f"limit is {shown(limit)}, and has to be an integer of at least 0")
 
 
 def milliseconds(ttl: Any) -> int:
@@ -72,13 +72,13 @@ def milliseconds(ttl: Any) -> int:
     """
     if isinstance(ttl, timedelta):
         whole = ttl // timedelta(milliseconds=1)
-    elif isinstance(ttl, int | float) and not isinstance(ttl, bool) and not math.isnan(ttl):
+    elif isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl == ttl:  # noqa: PLR0124 - NaN
         # Rounded first: 0.29 s are 290 ms, though the product is a little less.
         whole = I64_MAX if ttl > I64_MAX else math.floor(round(max(ttl, -1) * 1000, 6))
     else:
-        raise invalid(f"ttl is {ttl!r}, and has to be seconds or a timedelta")
+        raise invalid(f"ttl is {shown(ttl)}, and has to be seconds or a timedelta")
     if whole < 0:
-        raise invalid(f"ttl is {ttl!r}, and has to be at least 0")
+        raise invalid(f"ttl is {shown(ttl)}, and has to be at least 0")
     return whole
 
 

@@ -11,6 +11,7 @@ from alkstore_localstores.errors import (
     INVALID_INPUT,
     QUEUE_MESSAGE_SIZE_INVALID,
     LocalStoreError,
+    shown,
 )
 from alkstore_localstores.jsontext import check_text, dumps, loads
 
@@ -194,7 +195,7 @@ def check_count(max_messages: int) -> None:
     if type(max_messages) is not int or not 1 <= max_messages <= BATCH_LIMIT:
         raise LocalStoreError(
             BINDING_SETUP_FAILED,
-            f"max_messages is {max_messages!r}; one receive takes 1 to {BATCH_LIMIT}",
+            f"max_messages is {shown(max_messages)}; one receive takes 1 to {BATCH_LIMIT}",
         )
 
 
@@ -221,5 +222,5 @@ def check_duration(seconds: int) -> None:
     if type(seconds) is not int or not shortest <= seconds <= longest:
         raise LocalStoreError(
             INVALID_INPUT,
-            f"duration_seconds is {seconds!r}; a renewal takes {shortest} to {longest} seconds",
+            f"duration_seconds is {shown(seconds)}; a renewal takes {shortest} to {longest}",
         )

@@ -96,9 +96,7 @@ class LocalQueue(Queue):
         return [SENT] * len(payloads)
 
     async def _receive(self, max_messages: int) -> list[QueueMessage]:
-        found = await self._file.run(
-            Mode.WRITE, queue_ops.receive, max_messages, self._broken, len(self._broken)
-        )
+        found = await self._file.run(Mode.WRITE, queue_ops.receive, max_messages, self._broken)
         for row in found.broken:
             self._report(row)
         return found.messages

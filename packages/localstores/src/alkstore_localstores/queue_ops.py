@@ -33,7 +33,7 @@ from alkstore_localstores.formats import messages
 from alkstore_localstores.messages import LEASE_SECONDS, Payload, PayloadType, QueueMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlalchemy.sql.elements import ColumnElement
 
@@ -204,19 +204,19 @@ def _send_each(calls: Sequence[tuple[Payload]]) -> Op[list[None]]:
     return [None] * len(calls)
 
 
-def receive(count: int, known_broken: Container[int], known: int) -> Op[Received]:
+def receive(count: int, known_broken: Collection[int]) -> Op[Received]:
     """Claim up to `count` messages in the order they were sent.
 
-    Rows that cannot be decoded stay as they are. Those of them that are `known` already, so many
-    as `known` says, are stepped over without another look.
+    Rows that cannot be decoded stay as they are. Those of them that are known already, which may
+    become more meanwhile, are stepped over without another look.
     """
     found = Received([], [])
     skip: set[int] = set()
     while len(found.messages) < count:
-        limit = count - len(found.messages) + known + len(skip)
+        limit = count - len(found.messages) + len(known_broken) + len(skip)
         due = (yield DUE, {"limit": limit}).rows
         fresh = [id_ for (id_,) in due if id_ not in skip and id_ not in known_broken]
-        if not fresh:
+        if not fresh and len(due) < limit:
             break
         for id_ in fresh[: count - len(found.messages)]:
             looked = (yield LOOK, {"id": id_}).rows

@@ -100,7 +100,11 @@ def _decode(given: Any, what: str, *known: str) -> dict[str, Any]:
         content = base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
         # Padding, the other alphabet and stray bits at the end decode as well.
         canonical = base64.urlsafe_b64encode(content).rstrip(b"=") == raw
-        found = json.loads(content.decode(), object_pairs_hook=fields, parse_constant=_no_constant)
+        text = content.decode()
+        found = json.loads(text, object_pairs_hook=fields, parse_constant=_no_constant)
+        if "\\u" in text:
+            # Half a surrogate pair is no character, and no database takes it.
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         _refuse(what, "is not what a call returned")
     if not canonical or not isinstance(found, dict):
