@@ -259,3 +259,36 @@ async def test_search_behind_is_short(store, sql, postgres_url):
         from_beginning = await pages(claims.CLAIM, row)
 
     assert from_front * 4 < from_beginning
+
+
+async def test_a_job_that_changed_its_place_marks_no_front(always, store, sql, postgres_url):
+    """What was made ready again while a claim waited for it stands elsewhere than was looked at."""
+    queue = store.queue("q")
+    await queue.enqueue_many(range(4))
+    row = {"queue": "q", "worker_id": "w", "limit": 4, "now": None, "slow": -1}
+    text, arguments, _ = (
+        Compiler(dialect.dialect()).for_schema("alkstore").request(claims.CLAIM, row)
+    )
+    # As if between the look and the lock: in the claim's own transaction, so not in its snapshot's
+    # past.
+    async with sql.transaction():
+        await sql.execute(f"UPDATE {JOBS} SET run_at = run_at + 60, state = 'ready' WHERE id = 2")
+        rows = await sql.fetch(text, *arguments)
+
+    marks = {found[0]: found[-1] for found in rows}
+    assert [False, True, False, False] == [marks[number] is None for number in (1, 2, 3, 4)]
+
+
+async def test_a_front_is_the_last_job_that_was_seen(store):
+    """Jobs without a mark move no front."""
+    queue = store.queue("q")
+    await queue.enqueue_many(range(3))
+    first, second, third = [handle.job for handle in await queue.claim_batch("w", 3)]
+    known = fronts.Fronts()
+
+    known.put("q", [(first, None), (second, None)])
+    assert known.get("q") is None
+    known.put("q", [(first, 5), (second, 7), (third, None)])
+    assert (second, 7) == known.get("q")[:2]
+    known.put("q", [(third, None)], moved=known.get("q"))
+    assert (second, 7) == known.get("q")[:2]

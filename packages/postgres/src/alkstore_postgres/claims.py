@@ -33,8 +33,8 @@ from alkstore_core.sql.tables import DELAYED, EXPIRED, PROCESSING, READY, dead_j
 from alkstore_postgres.forms import among, locked, materialized
 from alkstore_postgres.fronts import (
     MADE_READY,
-    OLDEST,
-    OLDEST_IF_SLOW,
+    MARK,
+    MARK_IF_SLOW,
     SLOW_SECONDS,
     behind,
     newcomer,
@@ -105,9 +105,9 @@ def _take(*conditions: ColumnElement[bool], mark: ColumnElement[Any]) -> Update:
 _nothing_due = [due.is_(None) for due in (_due, _lapsed, _ready_expired, _delayed_expired)]
 _no_newcomer = _first(MADE_READY, where=[jobs.c.state == READY, _unexpired, *newcomer]).is_(None)
 
-CLAIM = _take(*_nothing_due, mark=OLDEST_IF_SLOW)
+CLAIM = _take(*_nothing_due, mark=MARK_IF_SLOW)
 CLAIM_ANYWAY = _take(mark=null())
-CLAIM_BEHIND = _take(*_nothing_due, _no_newcomer, behind, mark=OLDEST)
+CLAIM_BEHIND = _take(*_nothing_due, _no_newcomer, behind, mark=MARK)
 
 
 def _locked(
@@ -202,22 +202,22 @@ def _claim_behind(fronts: Fronts, row: Mapping[str, Any]) -> Op[list[Job]]:
     if front is None:
         return []
     rows = (yield CLAIM_BEHIND, {**row, **front.parameters}).rows
-    found = _jobs(rows)
-    if len(found) == row["limit"]:
-        fronts.put(row["queue"], found[-1], rows[0][-1], moved=front)
+    marked = _marked(rows)
+    if len(marked) == row["limit"]:
+        fronts.put(row["queue"], marked, moved=front)
     else:
         fronts.drop(row["queue"])
-    return found
+    return [job for job, _ in marked]
 
 
 def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list[Job]]:
     queue: str = row["queue"]
     rows = (yield CLAIM, {**row, "slow": SLOW_SECONDS}).rows
     if rows:
-        found = _jobs(rows)
+        marked = _marked(rows)
         if rows[0][-1] is not None:
-            fronts.put(queue, found[-1], rows[0][-1])
-        return found
+            fronts.put(queue, marked)
+        return [job for job, _ in marked]
     flags = (yield PROBE, {"queue": queue}).rows[0]
     if not any(flags):
         return []
@@ -227,7 +227,12 @@ def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list
 
 def _jobs(rows: Sequence[Sequence[Any]]) -> list[Job]:
     """Claimed jobs in claim order; their last column is the mark."""
-    return sorted((job_from_row(row[:-1]) for row in rows), key=claim_order_of)
+    return [job for job, _ in _marked(rows)]
+
+
+def _marked(rows: Sequence[Sequence[Any]]) -> list[tuple[Job, int | None]]:
+    marked = [(job_from_row(row[:-1]), row[-1]) for row in rows]
+    return sorted(marked, key=lambda each: claim_order_of(each[0]))
 
 
 def _promote(queue: str, chunk: int, due: bool, lapses: bool, expiries: bool) -> Op[None]:

@@ -19,7 +19,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Double, and_, bindparam, case, literal_column, or_, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Double,
+    and_,
+    bindparam,
+    case,
+    literal_column,
+    or_,
+    tuple_,
+)
 
 from alkstore_core.sql._jobs import argument
 from alkstore_core.sql.tables import jobs
@@ -48,8 +58,16 @@ _searched: ColumnElement[float] = literal_column(
     "extract(epoch FROM clock_timestamp() - statement_timestamp())", Double
 )
 
-OLDEST_IF_SLOW = case((_searched > bindparam("slow", type_=Double), OLDEST))
-"""For the first row that a claim returns: behind it lies the search, before it the changes."""
+_seen: ColumnElement[bool] = literal_column(
+    "pg_visible_in_snapshot(CAST(CAST(made_ready AS text) AS xid8), pg_current_snapshot())", Boolean
+)
+
+MARK: ColumnElement[int] = case((_seen, OLDEST))
+"""What a front made of the claimed row would be `since`. None of a row that became ready
+meanwhile: where that stood when the claim looked is not known."""
+
+MARK_IF_SLOW: ColumnElement[int] = case((_searched > bindparam("slow", type_=Double), MARK))
+"""In the first row that a claim returns: behind it lies the search, before it the changes."""
 
 _priority = argument("priority")
 _place = (argument("run_at"), argument("id"))
@@ -102,8 +120,14 @@ class Fronts:
             return None
         return front
 
-    def put(self, queue: str, last: Job, since: int, moved: Front | None = None) -> None:
-        """A claim that began at the beginning, or behind `moved`, ended with this job."""
+    def put(
+        self, queue: str, marked: Sequence[tuple[Job, int | None]], moved: Front | None = None
+    ) -> None:
+        """A claim that began at the beginning, or behind `moved`, took these jobs in this order."""
+        seen = [(job, mark) for job, mark in marked if mark is not None]
+        if not seen:
+            return
+        last, since = seen[-1]
         found_at = time.monotonic() if moved is None else moved.found_at
         self._known[queue] = Front(last, since, found_at)
 
