@@ -155,9 +155,11 @@ async def test_indexes(planned):
     for name, (statement, expected) in PLANS.items():
         async for rows in plans(planned, statement):
             plan = "\n".join(line for (line,) in rows)
-            used = set(re.findall(r"using (\w+)|Index Scan on (__alkstore\w+)", plan))
+            found = re.findall(r"using (\w+)|Index Scan on (__alkstore\w+)", plan)
+            used = {one or other for one, other in found}
             scans = re.findall(r"Seq Scan on (__alkstore_(?:jobs|dead_jobs|events))\b", plan)
-            if scans or {one or other for one, other in used} - expected:
+            # Beside an old snapshot only this index leads past what is done.
+            if scans or used - expected or (RECENT in expected and RECENT not in used):
                 wrong.append(f"{name}:\n{plan}")
     assert not wrong, "\n\n".join(wrong)
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from alkstore_core.sql._jobs import argument
+from alkstore_core.sql._jobs import ZERO, argument
 from alkstore_core.sql.tables import jobs
 
 if TYPE_CHECKING:
@@ -77,11 +77,15 @@ behind: ColumnElement[bool] = and_(
 )
 """The jobs behind the front, of its priority; after those a claim begins at the beginning."""
 
+# Sums, for which there is no index: it is `made_ready` that leads to the newcomers.
+_its_priority = jobs.c.priority + ZERO
+_its_place = tuple_(jobs.c.run_at + ZERO, jobs.c.id)
+
 newcomer: Sequence[ColumnElement[bool]] = (
     argument("since") <= MADE_READY,
     or_(
-        jobs.c.priority > _priority,
-        and_(jobs.c.priority == _priority, tuple_(jobs.c.run_at, jobs.c.id) <= tuple_(*_place)),
+        _its_priority > _priority,
+        and_(_its_priority == _priority, _its_place <= tuple_(*_place)),
     ),
 )
 """A job up to the front that the front knows nothing of."""
