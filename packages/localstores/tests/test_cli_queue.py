@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import alkstore_localstores
 from alkstore_localstores import LocalHttpQueue
 from alkstore_localstores.cli import main
 
@@ -109,6 +110,17 @@ def test_a_served_queue_is_used_and_outlives_its_owner(tmp_path, capsys, driver)
     assert not any(name.endswith("-tshm") for name in left)
     _, out, _ = run(capsys, "stats", "jobs", "--state-dir", tmp_path, "--json")
     assert 1 == json.loads(out)[0]["visible"]
+
+
+def test_a_client_without_the_extra_names_it(monkeypatch):
+    """Which one to install, and which module is missing."""
+    monkeypatch.delitem(sys.modules, "alkstore_localstores.client", raising=False)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"alkstore-localstores\[http\].*aiohttp"
+    ) as caught:
+        alkstore_localstores.LocalHttpQueue  # noqa: B018 - looked up, and so imported
+    assert "aiohttp" == caught.value.name
 
 
 def test_serving_without_the_extra_names_it(tmp_path, capsys, monkeypatch):

@@ -278,6 +278,7 @@ async def test_nobody_there_is_an_unknown_outcome_too(unused_tcp_port):
         with pytest.raises(LocalStoreError, match="unknown") as caught:
             await queue.send("x")
     assert "QUEUE_OPERATION_FAILED" == caught.value.code
+    assert "whether the owner is running" in str(caught.value)
 
 
 async def test_a_connection_that_was_closed_while_idle_is_not_used(wire, queue):

@@ -118,6 +118,13 @@ async def test_what_is_no_store_is_refused(tmp_path):
         inspect_file(path)
 
 
+async def test_a_directory_is_no_store(tmp_path, driver):
+    """Which file to name instead is said."""
+    await fill(tmp_path, driver)
+    with pytest.raises(LocalStoreError, match=r"localkv\.sqlite or localqueue\.sqlite"):
+        inspect_file(tmp_path)
+
+
 async def test_damage_is_found(tmp_path):
     """A page that belongs to nothing is told with SQLite's words."""
     async with LocalKv(tmp_path) as kv:

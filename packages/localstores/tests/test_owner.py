@@ -191,6 +191,7 @@ async def test_a_state_directory_has_one_owner(tmp_path):
         with pytest.raises(LocalStoreError, match=str(os.getpid())) as caught:
             await QueueOwner(tmp_path).start()
         assert "BINDING_SETUP_FAILED" == caught.value.code
+        assert "stop that process" in str(caught.value)
         assert 0 == (await owner.stats("jobs")).total
     async with QueueOwner(tmp_path) as owner:
         assert ["jobs"] == owner.resources

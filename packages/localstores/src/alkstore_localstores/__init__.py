@@ -31,8 +31,11 @@ __version__ = _version("alkstore-localstores")
 def __getattr__(name: str) -> type:
     # Importing the package must not need the extra `http`.
     if name == "LocalHttpQueue":
-        from alkstore_localstores.client import LocalHttpQueue  # noqa: PLC0415
-
+        try:
+            from alkstore_localstores.client import LocalHttpQueue  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            message = f"{name} needs the extra: pip install 'alkstore-localstores[http]'; {error}"
+            raise ModuleNotFoundError(message, name=error.name) from error
         return LocalHttpQueue
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

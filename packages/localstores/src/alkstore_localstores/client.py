@@ -221,4 +221,5 @@ class LocalHttpQueue(Queue):
             f"{operation} at {self.endpoint}: whether it was accepted is unknown ({reason}); it "
             "was sent at most once and is not retried",
             context={"operation": operation, "acceptance": "unknown"},
+            hint="see whether the owner is running, and look before you send again",
         )

@@ -74,7 +74,10 @@ def inspect_file(path: str | os.PathLike[str]) -> Inspection:
     file = real_name(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100
     if not os.path.isfile(file):  # noqa: PTH113
         raise LocalStoreError(
-            BINDING_SETUP_FAILED, f"{file} is not there, or no file", context={"file": file}
+            BINDING_SETUP_FAILED,
+            f"{file} is not there, or no file",
+            context={"file": file},
+            hint=f"name the file itself: {KV.file} or {QUEUE.file} in the store's directory",
         )
     refuse_live(file)
     sidecars = {name: os.stat(name).st_size for name in siblings(file)}  # noqa: PTH116

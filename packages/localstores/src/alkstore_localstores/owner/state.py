@@ -180,7 +180,7 @@ class OwnerLock:
                 BINDING_SETUP_FAILED,
                 f"the state directory {state.path} has an owner already, process {holder or '?'}",
                 context={"directory": str(state.path)},
-                hint="stop that one, or ask it: the command line does so by itself",
+                hint="stop that process; create-queue, delete-queue and stats work beside it",
             ) from error
         except OSError as error:
             self.release()
