@@ -25,7 +25,7 @@ def commands():
 @pytest.mark.parametrize("line", commands())
 def test_command(line):
     """The command line understands it."""
-    assert parser().parse_args(shlex.split(line)).run
+    assert parser().parse_args(shlex.split(line, comments=True)).run
 
 
 def test_binding():
