@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from alkstore_localstores.client import LocalHttpQueue
+from alkstore_localstores.messages import text_payload
 from alkstore_localstores.owner.app import create_app
 from alkstore_localstores.owner.owner import QueueOwner
 from alkstore_localstores.owner.server import serving
@@ -480,3 +481,41 @@ async def test_who_takes_no_answer_does_not_keep_the_owner_from_ending(tmp_path)
                 client.sendall(request * 10)
                 client.setblocking(False)
                 assert await asyncio.get_running_loop().sock_recv(client, 1) == b"H"
+
+
+@pytest.mark.parametrize("line", [b"X: y\r\n", b"yyyyyy"])
+async def test_what_follows_a_body_has_an_end(served, line):
+    """Trailers are kept by nobody, whether as lines or as one that does not end."""
+    head = served.head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with pytest.raises(ConnectionError):
+        await served.talk(head, b"0\r\nX: ", *[line * 100_000] * 60)
+
+
+async def test_what_follows_a_body_lets_nobody_in(served):
+    """A token in a trailer is none, and one there takes nothing from that in the head."""
+    body = b'{"operation":"stats"}'
+    chunks = b"%x\r\n%s\r\n0\r\nAuthorization: Bearer %s\r\n\r\n"
+    chunks = chunks % (len(body), body, served.token.encode())
+    head = served.head(0, "Connection: close")
+    head = head.replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    assert (await served.talk(head + chunks)).startswith(b"HTTP/1.1 200 ")
+    head = head.replace(f"Authorization: Bearer {served.token}\r\n".encode(), b"")
+    assert (await served.talk(head + chunks)).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_request_for_another_protocol_is_told_so(served):
+    """Its body cannot be read, and what comes after it neither."""
+    body = write_request("purge")
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    answer = await served.talk(served.head(len(body), *upgrade) + body)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"without Upgrade" in answer
+
+
+async def test_what_cannot_be_read_takes_no_other_requests_answer(served):
+    """Behind a request that is carried out, garbage is not answered in its place."""
+    body = write_request("send", message=text_payload("x"))
+    answer = await served.talk(served.head(len(body)) + body + b"\x00\x01\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert (await served.owner.stats("jobs")).total == 1

@@ -138,6 +138,9 @@ class QueueProtocol(HttpToolsProtocol):
     _unsent_since = 0.0
     """How many bytes the client has yet to take, and since when they have become no fewer."""
 
+    _bare = 0
+    """Bytes since the last of a body, by packets: what is around chunks, and trailers."""
+
     _head: int | None = None
     """Bytes of a request's head that has begun and not ended, counted by packets."""
 
@@ -154,19 +157,33 @@ class QueueProtocol(HttpToolsProtocol):
             if self._head > HEAD_LIMIT:
                 self._refuse(431, f"the request has more than {HEAD_LIMIT} bytes before its body")
                 return
+        if self._bare > HEAD_LIMIT:
+            self._refuse(431, f"the request has more than {HEAD_LIMIT} bytes around its body")
+            return
+        self._bare += len(data)
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         """Start the clock for a request whose beginning came with the end of another."""
         self._expect()
         self._begun = True
-        self._head = 0
+        self._head = self._bare = 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; what follows a body is none, and nobody may be let in by it."""
+        if self._head is not None:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is over; the application counts what follows."""
         self._head = None
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of the body."""
+        self._bare = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop the clock."""
@@ -176,6 +193,13 @@ class QueueProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP as all else that cannot be read."""
         self._refuse(400, msg)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # The parser takes the body for the other protocol's, so this request has none.
+        cycle = self._current()
+        if cycle is not None and not cycle.response_started and not self.pipeline:
+            cycle.more_body = True
+        self._refuse(400, "no other protocol is spoken here; send the request without Upgrade")
 
     def cut_off(self, since: float) -> None:
         """Give up a request that began before then and has not arrived."""
@@ -215,6 +239,12 @@ class QueueProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str) -> None:
         if self.transport.is_closing():
+            return
+        cycle = self._current()
+        if cycle is not None and not cycle.response_complete and not cycle.more_body:
+            # The fault is in what follows: its answer would pass for that of this request.
+            cycle.keep_alive = False
+            self.flow.pause_reading()
             return
         response = error_response(LocalStoreError(INVALID_INPUT, message), status)
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), b"connection: close"]
