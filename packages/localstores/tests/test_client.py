@@ -412,3 +412,50 @@ def test_an_address_that_cannot_be_taken_apart_is_refused(endpoint):
     with pytest.raises(LocalStoreError) as caught:
         LocalHttpQueue(endpoint, TOKEN)
     assert caught.value.code == "BINDING_CONFIG_INVALID"
+
+
+async def test_closing_cancels_nobody(wire):
+    """Who waits for a connection then hears it by an error, as a cancellation would be lost."""
+    queue = LocalHttpQueue(wire.address, TOKEN)
+    await queue.open()
+    asked = asyncio.Event()
+
+    async def hold(_) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+
+    wire.script = [hold] * 200
+    calls = [asyncio.create_task(queue.purge()) for _ in range(150)]
+    await asked.wait()
+    await queue.close()
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(outcome, LocalStoreError)
+        assert outcome.context == {"operation": "purge", "acceptance": "unknown"}
+
+
+async def test_a_cancelled_call_is_cancelled(wire, queue):
+    """Our own cancellation is not taken for that of the connection."""
+    asked = asyncio.Event()
+
+    async def hold(_) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+
+    wire.script = [hold]
+    call = asyncio.create_task(queue.purge())
+    await asked.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def test_another_loop_is_told_so(wire, queue):
+    """And nothing is sent."""
+
+    async def purge():
+        await queue.purge()
+
+    with pytest.raises(LocalStoreError, match="another event loop") as caught:
+        await asyncio.to_thread(asyncio.run, purge())
+    assert caught.value.code == "QUEUE_OPERATION_FAILED"
+    assert wire.requests == []

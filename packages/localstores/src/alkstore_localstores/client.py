@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -75,6 +76,7 @@ class LocalHttpQueue(Queue):
             "Content-Type": "application/json",
         }
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     def from_binding(cls, name: str, environ: Mapping[str, str] | None = None) -> Self:
@@ -98,6 +100,7 @@ class LocalHttpQueue(Queue):
         """
         if self._session is not None:
             raise LocalStoreError(QUEUE_OPERATION_FAILED, f"{self!r} is already open")
+        self._loop = asyncio.get_running_loop()
         self._session = aiohttp.ClientSession(
             headers=self._headers,
             skip_auto_headers=("Accept-Encoding", "User-Agent"),
@@ -179,16 +182,30 @@ class LocalHttpQueue(Queue):
 
     async def _request(self, operation: protocol.Operation, fields: dict[str, Any]) -> Any:
         """One request; the JSON value of its answer."""
-        if self._session is None:
+        session = self._session
+        if session is None:
             raise LocalStoreError(
                 QUEUE_OPERATION_FAILED, f"{self!r} is closed; nothing was sent", retryable=False
+            )
+        if self._loop is not asyncio.get_running_loop():
+            raise LocalStoreError(
+                QUEUE_OPERATION_FAILED,
+                f"{self!r} was opened in another event loop; nothing was sent",
+                hint="open a client in each loop that uses one",
+                retryable=False,
             )
         body = protocol.write_request(operation, **fields)
         data = body if len(body) <= _AT_ONCE else io.BytesIO(body)
         try:
             # POST is never sent again by aiohttp, whatever happens to the connection.
-            async with self._session.post(self._url, data=data, allow_redirects=False) as response:
+            async with session.post(self._url, data=data, allow_redirects=False) as response:
                 status, content = response.status, await response.read()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._session is session or (task is not None and task.cancelling()):
+                raise
+            # Closing cancels those who wait for a connection, and nobody has cancelled us.
+            reason = "the client was closed"
         except TimeoutError:
             reason = f"no answer within {self._timeout:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
