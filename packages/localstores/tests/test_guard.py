@@ -8,7 +8,7 @@ import os
 import pytest
 from conftest import Refused
 
-from alkstore_localstores import LocalStoreError
+from alkstore_localstores import LocalKv, LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import QUEUE
 from alkstore_localstores.guard import Guard, _lock, is_live, is_locked
@@ -272,3 +272,23 @@ async def test_a_queue_on_turso_joins_nobody(tmp_path, spawn, engine):
     other.kill()
     async with StoreFile(tmp_path, QUEUE, driver="turso"):
         pass
+
+
+async def test_what_a_link_leads_to_is_not_emptied(tmp_path, driver):
+    """The guard's file is emptied, and somebody may have put a link in its place."""
+    other = tmp_path / "other"
+    other.write_bytes(b"precious")
+    (tmp_path / "kv").mkdir()
+    (tmp_path / "kv" / "localkv.sqlite-tshm").symlink_to(other)
+    with contextlib.suppress(LocalStoreError):
+        async with LocalKv(tmp_path / "kv", driver=driver) as kv:
+            await kv.put("k", b"v")
+    assert other.read_bytes().startswith(b"precious")
+
+
+@pytest.mark.parametrize("suffix", ["-tshm", "-shm"])
+def test_a_pipe_in_place_of_a_lock_file_holds_nobody_up(path, suffix):
+    """It has no writer, and never will."""
+    os.mkfifo(f"{path}{suffix}")
+    assert not is_locked(f"{path}{suffix}")
+    assert not is_live(str(path))

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = "-tshm"
 
+# It is emptied, so never what a link leads to.
+_ITSELF: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
 # struct flock: type, whence, start, length, pid.
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 
@@ -63,7 +66,7 @@ class Guard:
 
     def _try(self, database: str) -> bool:
         """Whether the lock is held now; not when others were in the middle of the same."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(self._path, _ITSELF | os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if _lock(descriptor, fcntl.F_WRLCK):
                 # Nobody is there. What Turso left of its coordination would mislead it after
@@ -119,7 +122,8 @@ def _lock_found(path: str, *, length: int, at_least: int) -> int | None:
     if not SUPPORTED:
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Whoever opens a pipe waits for its other end, unless he says that he will not.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -141,7 +145,7 @@ def forget_stale(database: str) -> None:
     if not SUPPORTED:
         return
     try:
-        descriptor = os.open(database + SUFFIX, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(database + SUFFIX, _ITSELF | os.O_RDWR)
     except FileNotFoundError:
         return
     try:
