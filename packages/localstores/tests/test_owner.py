@@ -475,3 +475,14 @@ def test_a_state_directory_is_a_path(path):
     with pytest.raises(LocalStoreError) as caught:
         QueueOwner(path)
     assert caught.value.code == "INVALID_INPUT"
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b"\xff", b"{"], ids=["deep", "bytes", "half"])
+async def test_the_socket_answers_whatever_is_said(served, line):
+    """An error, not silence."""
+    reader, writer = await asyncio.open_unix_connection(str(served.owner.state.socket))
+    writer.write(line + b"\n")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert b"INVALID_INPUT" in answer

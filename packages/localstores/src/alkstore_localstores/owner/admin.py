@@ -108,7 +108,7 @@ class AdminServer:
                 answer = {"ok": await carry_out(self._owner, self._address, request)}
             except LocalStoreError as error:
                 answer = {"error": error.envelope()}
-            except ValueError:
+            except (ValueError, RecursionError):
                 answer = {"error": LocalStoreError(INVALID_INPUT, "this is no request").envelope()}
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
