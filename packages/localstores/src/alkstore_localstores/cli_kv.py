@@ -92,7 +92,7 @@ async def _scan(options: argparse.Namespace) -> None:
         show_json([_fields(entry) for entry in entries])
         return
     rows = ((entry.key, len(entry.value), _start(entry.value)) for entry in entries)
-    show_table(("key", "bytes", "value"), rows, as_json=False)
+    show_table(("key", "bytes", "value"), rows)
 
 
 def _store(options: argparse.Namespace) -> LocalKv:

@@ -27,13 +27,9 @@ def show_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
         sys.stdout.write(f"{name:<{width}}  {_shown(value)}\n")
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool) -> None:
-    """Print rows under their columns' names, or an array of objects."""
-    found = [[*row] for row in rows]
-    if as_json:
-        show_json([dict(zip(columns, row, strict=True)) for row in found])
-        return
-    lines = [[*columns], *([_shown(value) for value in row] for row in found)]
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under their columns' names, for people."""
+    lines = [[*columns], *([_shown(value) for value in row] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
     for line in lines:
         padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))

@@ -110,7 +110,7 @@ def _stats(options: argparse.Namespace) -> int:
         show_json(found)
     else:
         readable = [row for row in found if "error" not in row]
-        show_table(_COUNTS, [[row[name] for name in _COUNTS] for row in readable], as_json=False)
+        show_table(_COUNTS, [[row[name] for name in _COUNTS] for row in readable])
         for row in found:
             if "error" in row:
                 sys.stderr.write(f"{row['resource']}: {row['error']}\n")
