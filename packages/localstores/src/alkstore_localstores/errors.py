@@ -9,22 +9,6 @@ from alkstore_core.errors import AlkstoreError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BINDING_CONFIG_INVALID",
-    "BINDING_NOT_CONFIGURED",
-    "BINDING_SETUP_FAILED",
-    "INVALID_INPUT",
-    "KV_OPERATION_FAILED",
-    "LOCAL_FILESYSTEM_ERROR",
-    "LOCAL_QUEUE_OWNER_NOT_READY",
-    "LOCAL_QUEUE_UNAUTHORIZED",
-    "OPERATION_NOT_SUPPORTED",
-    "QUEUE_BATCH_RESPONSE_INVALID",
-    "QUEUE_MESSAGE_SIZE_INVALID",
-    "QUEUE_OPERATION_FAILED",
-    "LocalStoreError",
-]
-
 INVALID_INPUT = "INVALID_INPUT"
 BINDING_NOT_CONFIGURED = "BINDING_NOT_CONFIGURED"
 BINDING_CONFIG_INVALID = "BINDING_CONFIG_INVALID"
@@ -48,7 +32,7 @@ class _Meaning(NamedTuple):
     retryable: bool
 
 
-_MEANINGS = {
+MEANINGS = {
     INVALID_INPUT: _Meaning(400, retryable=False),
     BINDING_NOT_CONFIGURED: _Meaning(400, retryable=False),
     BINDING_CONFIG_INVALID: _Meaning(400, retryable=False),
@@ -60,6 +44,7 @@ _MEANINGS = {
     LOCAL_QUEUE_UNAUTHORIZED: _Meaning(401, retryable=False),
     LOCAL_QUEUE_OWNER_NOT_READY: _Meaning(503, retryable=True),
 }
+"""Of the codes of errors; those that stand in outcomes only are not here."""
 
 # What an envelope calls itself, and how the fields are called here.
 _ENVELOPE = {
@@ -105,7 +90,7 @@ class LocalStoreError(AlkstoreError):
     ) -> None:
         """`retryable` and `http_status_code` are those of the code where they are not given."""
         super().__init__(code, message)
-        meaning = _MEANINGS.get(code)
+        meaning = MEANINGS.get(code)
         self.code = code
         self.message = message
         self.context = None if context is None else dict(context)

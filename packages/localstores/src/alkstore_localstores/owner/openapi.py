@@ -5,15 +5,9 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any, Final
 
-from alkstore_localstores import errors
+from alkstore_localstores.errors import MEANINGS
 from alkstore_localstores.messages import BATCH_LIMIT, RENEW_SECONDS
 from alkstore_localstores.protocol import BODY_LIMIT
-
-_CODES: Final = sorted(
-    getattr(errors, name)
-    for name in errors.__all__
-    if name not in {"LocalStoreError", "QUEUE_BATCH_RESPONSE_INVALID", "QUEUE_MESSAGE_SIZE_INVALID"}
-)
 
 _RECEIPT: Final = {"type": "string"}
 
@@ -147,7 +141,7 @@ def _schemas() -> dict[str, Any]:
         "Error": {
             "type": "object",
             "properties": {
-                "code": {"enum": _CODES},
+                "code": {"enum": sorted(MEANINGS)},
                 "message": {"type": "string"},
                 "context": {"type": "object"},
                 "hint": {"type": "string"},
