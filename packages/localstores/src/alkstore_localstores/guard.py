@@ -155,6 +155,11 @@ def forget_stale(database: str) -> None:
         os.close(descriptor)
 
 
+def lock_whole(descriptor: int) -> bool:
+    """Keep everybody else from locking any of a file, without waiting; false when others have."""
+    return _lock(descriptor, fcntl.F_WRLCK, length=0)
+
+
 def turso_is_live(database: str) -> LocalStoreError:
     """What is said to whoever would mix the two."""
     return LocalStoreError(
@@ -177,10 +182,11 @@ def others_are_live(database: str) -> LocalStoreError:
     )
 
 
-def _lock(descriptor: int, kind: int) -> bool:
-    """Set a lock on the first byte, without waiting; false when others' locks are in the way."""
+def _lock(descriptor: int, kind: int, *, length: int = 1) -> bool:
+    """Lock the first `length` bytes (0: all), without waiting; false when others' locks bar it."""
+    asked = _FLOCK.pack(kind, os.SEEK_SET, 0, length, 0)
     try:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, 0, 1, 0))
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
     except (BlockingIOError, PermissionError):
         return False
     return True

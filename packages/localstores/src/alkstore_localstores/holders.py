@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +18,7 @@ from alkstore_localstores.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-with contextlib.suppress(ImportError):
-    import fcntl
-
 _PROCESSES = Path("/proc")
-_FLOCK = struct.Struct("@hhqqi4x")
 
 
 def refuse_live(database: str) -> None:
@@ -61,16 +55,8 @@ def exclusively(database: str) -> Iterator[None]:
             LOCAL_FILESYSTEM_ERROR, f"{database} cannot be opened: {error.strerror}"
         ) from error
     try:
-        try:
-            fcntl.fcntl(
-                descriptor,
-                fcntl.F_OFD_SETLK,
-                _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0),
-            )
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            raise _in_use(database, []) from error
+        if not guard.lock_whole(descriptor):
+            raise _in_use(database, [])
         yield
     finally:
         os.close(descriptor)
