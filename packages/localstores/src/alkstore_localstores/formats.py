@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    literal_column,
     select,
     text,
 )
@@ -40,9 +41,13 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
-FIND_MARKER = select(meta.c.value).where(meta.c.key == MARKER)
+_marker = literal_column(f"'{MARKER}'", Text)
+FIND_MARKER = select(meta.c.value).where(meta.c.key == _marker)
 SET_MARKER = (
-    insert(meta).values(key=MARKER, value=bindparam("marker", type_=Text)).prefix_with("OR IGNORE")
+    insert(meta)
+    .values(key=_marker, value=bindparam("marker", type_=Text))
+    .prefix_with("OR IGNORE")
+    .inline()
 )
 
 kv = Table(

@@ -139,7 +139,7 @@ class Opener:
 
     def _complete(self, connection: Connection) -> None:
         """Make the tables and the marker where they are missing; else write nothing."""
-        if self._look_patiently(connection):
+        if patiently(lambda: look(connection, self._path, self._format), self.dbapi):
             return
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self.dbapi)
         try:
@@ -150,9 +150,6 @@ class Opener:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-    def _look_patiently(self, connection: Connection) -> bool:
-        return patiently(lambda: look(connection, self._path, self._format), self.dbapi)
 
 
 def real_name(path: str) -> str:
@@ -167,7 +164,7 @@ def make_tables(connection: Connection, format_: Format) -> None:
     """Make what is missing of a format's tables and its marker."""
     for statement in format_.ddl():
         connection.execute(statement)
-    request = COMPILER.request(SET_MARKER, {"key": "format", "marker": format_.marker})
+    request = COMPILER.request(SET_MARKER, {"marker": format_.marker})
     connection.execute(request.sql, request.arguments)
 
 

@@ -26,7 +26,7 @@ from alkstore_core.sql.dbapi import Fault, retry_pause
 from alkstore_localstores import guard
 from alkstore_localstores.drivers import BUSY_SECONDS, SqliteDbapi
 from alkstore_localstores.errors import BINDING_SETUP_FAILED, LocalStoreError
-from alkstore_localstores.formats import FIND_MARKER, MARKER, meta
+from alkstore_localstores.formats import FIND_MARKER, meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,7 @@ def look(connection: Connection, path: str, format_: Format) -> bool:
 
 def read_marker(connection: Connection) -> tuple[Any] | None:
     """The row that says which format this is."""
-    request = COMPILER.request(FIND_MARKER, {"key_1": MARKER})
+    request = COMPILER.request(FIND_MARKER, {})
     rows = connection.execute(request.sql, request.arguments).fetchall()
     return tuple(rows[0]) if rows else None
 

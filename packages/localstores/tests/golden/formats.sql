@@ -1,7 +1,7 @@
 -- FIND_MARKER
 SELECT meta.value
 FROM meta
-WHERE meta."key" = :key_1;
+WHERE meta."key" = 'format';
 
 -- SET_MARKER
-INSERT OR IGNORE INTO meta ("key", value) VALUES (:key, :marker);
+INSERT OR IGNORE INTO meta ("key", value) VALUES ('format', :marker);
