@@ -19,7 +19,13 @@ from alkstore_localstores.kv_rules import (
     invalid,
     milliseconds,
 )
-from alkstore_localstores.tokens import I64_MAX, cursor, read_cursor, read_version, version_token
+from alkstore_localstores.tokens import (
+    I64_MAX,
+    cursor_after,
+    read_cursor,
+    read_version,
+    version_token,
+)
 
 if TYPE_CHECKING:
     import os
@@ -232,7 +238,8 @@ class LocalKv:
         # One more than asked for tells whether a live key follows.
         rows = await self._read(kv_ops.page, prefix, after, min(limit, I64_MAX - 1) + 1)
         entries = tuple(self._entry(row) for row in rows[:limit])
-        return KvPage(entries, _cursor(prefix, entries) if len(rows) > limit else None)
+        is_last = len(rows) <= limit
+        return KvPage(entries, None if is_last else cursor_after(prefix, entries[-1].key))
 
     async def scan(self, prefix: str) -> AsyncIterator[KvEntry]:
         """Iterate over the live entries whose keys begin with `prefix`, by key.
@@ -314,10 +321,6 @@ class LocalKv:
             hint="put the key again, or delete it",
             retryable=False,
         )
-
-
-def _cursor(prefix: str, entries: tuple[KvEntry, ...]) -> str:
-    return cursor(prefix, entries[-1].key)
 
 
 def _is_over(version: Version, now: int) -> bool:

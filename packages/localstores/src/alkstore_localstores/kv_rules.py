@@ -19,7 +19,7 @@ VALUE_LIMIT = 24_576
 SCAN_LIMIT = 1000
 """Entries of a page, unless another number is asked for."""
 
-_KEY = re.compile(r"[A-Za-z0-9\-_:.]{1,512}", re.ASCII)
+_KEY = re.compile(rf"[A-Za-z0-9\-_:.]{{1,{KEY_LIMIT}}}")
 
 
 def check_key(key: Any, what: str = "key") -> None:
@@ -32,9 +32,9 @@ def check_key(key: Any, what: str = "key") -> None:
     if not isinstance(key, str):
         raise invalid(f"the {what} is of type {type(key).__name__}, and has to be a string")
     if _KEY.fullmatch(key) is None:
-        shown = key if len(key) <= 80 else f"{key[:80]}…"  # noqa: PLR2004 - enough to find it by
+        start = key if len(key) <= 80 else f"{key[:80]}…"  # noqa: PLR2004 - enough to find it by
         raise invalid(
-            f"the {what} {shown!r} is out of its rules: 1 to {KEY_LIMIT} of the characters "
+            f"the {what} {start!r} is out of its rules: 1 to {KEY_LIMIT} of the characters "
             "A-Z a-z 0-9 - _ : ."
         )
 

@@ -57,8 +57,8 @@ def read_version(token: Any, key: str) -> Version:
     return Version(backend, expires_at)
 
 
-def cursor(prefix: str, last_key: str) -> str:
-    """The cursor that goes on after `last_key`."""
+def cursor_after(prefix: str, last_key: str) -> str:
+    """The cursor of a prefix that goes on after `last_key`."""
     return _encode({"version": CURSOR_VERSION, "prefix": prefix, "last_key": last_key})
 
 
