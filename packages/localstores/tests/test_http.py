@@ -239,7 +239,7 @@ async def test_a_request_behind_a_long_one_is_not_answered_before_it(served, mon
         await going.wait()
         return '"done"'
 
-    monkeypatch.setitem(create_app.__globals__["_OPERATIONS"], "stats", wait)
+    monkeypatch.setitem(create_app.__globals__["_OPERATIONS"], "stats", (wait, str))
     body = b'{"operation":"stats"}'
     talk = asyncio.create_task(served.talk(served.head(len(body)) + body + b"POST /"))
     # Longer than a request may take to arrive.
@@ -416,7 +416,7 @@ async def test_a_defect_is_told_without_its_text(served, monkeypatch, caplog):
     async def fail(*_):
         raise ZeroDivisionError("secrets of the house")
 
-    monkeypatch.setitem(create_app.__globals__["_OPERATIONS"], "stats", fail)
+    monkeypatch.setitem(create_app.__globals__["_OPERATIONS"], "stats", (fail, str))
     status, envelope = await served.ask("stats")
     assert (500, True) == (status, envelope["internal"])
     assert "secrets" not in json.dumps(envelope)

@@ -39,14 +39,14 @@ Operation = Literal[
 
 @frozen
 class Request:
-    """An operation and its argument, checked.
+    """An operation and its arguments, checked.
 
-    The argument is a `Payload` for send, payloads for sendBatch, a receipt or receipts, a count
-    for receive, a receipt and seconds for renew, and nothing for purge and stats.
+    These are a `Payload` for send, payloads for sendBatch, a receipt or receipts, a count for
+    receive, a receipt and seconds for renew, and none for purge and stats.
     """
 
     operation: Operation
-    argument: Any = None
+    arguments: tuple[Any, ...] = ()
 
 
 # -- the owner's side ---------------------------------------------------------------------
@@ -66,14 +66,20 @@ def read_request(body: bytes) -> Request:
         raise _refusal(
             f"its operation is {_short(operation)}, and not one of {', '.join(_READERS)}"
         )
-    names, read = _READERS[operation]
+    readers = _READERS[operation]
     given = set(fields) - {"operation"}
-    if given != set(names):
-        wanted = ", ".join(names) or "no fields"
+    if given != readers.keys():
+        wanted = ", ".join(readers) or "no fields"
         raise _refusal(
             f"{operation} takes {wanted}, and was given {_short(', '.join(sorted(given)))}"
         )
-    return Request(cast("Operation", operation), read(*(fields[name] for name in names)))
+    arguments = tuple(read(fields[name]) for name, read in readers.items())
+    return Request(cast("Operation", operation), arguments)
+
+
+def write_null(_: None) -> str:
+    """The answer to send, ack, nack, renew and purge."""
+    return "null"
 
 
 def write_messages(messages: list[QueueMessage]) -> str:
@@ -151,22 +157,23 @@ def _count(given: Any) -> int:
     return int(given)
 
 
-def _renewal(receipt: Any, seconds: Any) -> tuple[str, int]:
-    check_duration(seconds)
-    return _receipt(receipt), int(seconds)
+def _duration(given: Any) -> int:
+    check_duration(given)
+    return int(given)
 
 
-_READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
-    "send": (("message",), _single),
-    "sendBatch": (("messages",), _payloads),
-    "receive": (("maxMessages",), _count),
-    "ack": (("receipt",), _receipt),
-    "ackBatch": (("receipts",), _receipts),
-    "nack": (("receipt",), _receipt),
-    "renew": (("receipt", "durationSeconds"), _renewal),
-    "purge": ((), lambda: None),
-    "stats": ((), lambda: None),
+_READERS: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = {
+    "send": {"message": _single},
+    "sendBatch": {"messages": _payloads},
+    "receive": {"maxMessages": _count},
+    "ack": {"receipt": _receipt},
+    "ackBatch": {"receipts": _receipts},
+    "nack": {"receipt": _receipt},
+    "renew": {"receipt": _receipt, "durationSeconds": _duration},
+    "purge": {},
+    "stats": {},
 }
+"""The fields of each operation, in the order of its arguments."""
 
 
 # -- the client's side --------------------------------------------------------------------

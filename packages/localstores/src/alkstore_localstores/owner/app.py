@@ -19,6 +19,7 @@ from alkstore_localstores.errors import (
 )
 from alkstore_localstores.jsontext import dumps
 from alkstore_localstores.owner.openapi import document
+from alkstore_localstores.queue import LocalQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from alkstore_localstores.owner.owner import QueueOwner
-    from alkstore_localstores.queue import LocalQueue
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ _DRAINED: Final = 4 * protocol.BODY_LIMIT
 """So much of a body that is too large is read, so that its sender gets to read the answer."""
 
 _JSON = "application/json"
-_NULL = "null"
 
 
 def create_app(owner: QueueOwner) -> Starlette:
@@ -91,7 +90,8 @@ class _Queues:
         if not self._owner.tokens.accepts(resource, token):
             return error_response(_unauthorized())
         async with self._owner.use(resource) as queue:
-            return _json(await _OPERATIONS[asked.operation](queue, asked.argument))
+            carry_out, write = _OPERATIONS[asked.operation]
+            return _json(write(await carry_out(queue, *asked.arguments)))
 
 
 class _OpenApi:
@@ -170,58 +170,20 @@ def _too_large() -> Response:
     return response
 
 
-async def _send(queue: LocalQueue, payload: Any) -> str:
-    await queue.send_payload(payload)
-    return _NULL
-
-
-async def _send_batch(queue: LocalQueue, payloads: Any) -> str:
-    return protocol.write_outcomes(await queue.send_payloads(payloads))
-
-
-async def _receive(queue: LocalQueue, count: Any) -> str:
-    return protocol.write_messages(await queue.receive(count))
-
-
-async def _ack(queue: LocalQueue, receipt: Any) -> str:
-    await queue.ack(receipt)
-    return _NULL
-
-
-async def _ack_batch(queue: LocalQueue, receipts: Any) -> str:
-    return protocol.write_outcomes(await queue.ack_batch(receipts))
-
-
-async def _nack(queue: LocalQueue, receipt: Any) -> str:
-    await queue.nack(receipt)
-    return _NULL
-
-
-async def _renew(queue: LocalQueue, argument: Any) -> str:
-    await queue.renew(*argument)
-    return _NULL
-
-
-async def _purge(queue: LocalQueue, _: Any) -> str:
-    await queue.purge()
-    return _NULL
-
-
-async def _stats(queue: LocalQueue, _: Any) -> str:
-    return protocol.write_stats(await queue.stats())
-
-
-_OPERATIONS: dict[protocol.Operation, Callable[[LocalQueue, Any], Awaitable[str]]] = {
-    "send": _send,
-    "sendBatch": _send_batch,
-    "receive": _receive,
-    "ack": _ack,
-    "ackBatch": _ack_batch,
-    "nack": _nack,
-    "renew": _renew,
-    "purge": _purge,
-    "stats": _stats,
+_OPERATIONS: dict[
+    protocol.Operation, tuple[Callable[..., Awaitable[Any]], Callable[[Any], str]]
+] = {
+    "send": (LocalQueue.send_payload, protocol.write_null),
+    "sendBatch": (LocalQueue.send_payloads, protocol.write_outcomes),
+    "receive": (LocalQueue.receive, protocol.write_messages),
+    "ack": (LocalQueue.ack, protocol.write_null),
+    "ackBatch": (LocalQueue.ack_batch, protocol.write_outcomes),
+    "nack": (LocalQueue.nack, protocol.write_null),
+    "renew": (LocalQueue.renew, protocol.write_null),
+    "purge": (LocalQueue.purge, protocol.write_null),
+    "stats": (LocalQueue.stats, protocol.write_stats),
 }
+"""What carries an operation out, and what writes its answer."""
 
 
 async def _on_http_exception(_: Request, error: HTTPException) -> Response:
