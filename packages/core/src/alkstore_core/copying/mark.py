@@ -83,7 +83,7 @@ class Marked:
 
     def __init__(self, runtime: Runtime, mark: Mark) -> None:
         self._runtime = runtime
-        self.mark = mark
+        self.mark: Mark = mark
 
     async def begin(self, check: Callable[[Session], Awaitable[None]]) -> None:
         """Put the first mark into a target that `check` finds empty."""

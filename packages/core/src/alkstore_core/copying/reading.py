@@ -94,7 +94,7 @@ class Tally:
     """Counts rows and digests them in their order."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self._digest = hashlib.sha256()
 
     def add(self, fields: Mapping[str, Scalar]) -> None:
