@@ -42,7 +42,7 @@ def text(sql):
     return "\n".join(line.rstrip() for line in sql.strip().expandtabs(4).splitlines()) + ";\n"
 
 
-@pytest.mark.parametrize("module", ["kv_ops", "queue_ops", "formats"])
+@pytest.mark.parametrize("module", ["kv_ops", "queue_ops", "inspection_ops", "formats"])
 def test_statements(module):
     """The statements of each module compile to what is written in its file."""
     dialect = sqlite.dialect(paramstyle="named")

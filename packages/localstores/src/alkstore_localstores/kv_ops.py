@@ -41,8 +41,8 @@ class Row(NamedTuple):
 NOW = bindparam("now", type_=BigInteger)
 
 _name = kv.c.key == bindparam("name", type_=Text)
-_expired: ColumnElement[bool] = and_(kv.c.expires_at.is_not(None), kv.c.expires_at <= NOW)
-_live: ColumnElement[bool] = or_(kv.c.expires_at.is_(None), kv.c.expires_at > NOW)
+EXPIRED: ColumnElement[bool] = and_(kv.c.expires_at.is_not(None), kv.c.expires_at <= NOW)
+LIVE: ColumnElement[bool] = or_(kv.c.expires_at.is_(None), kv.c.expires_at > NOW)
 _unchanged = kv.c.version == bindparam("expected", type_=Text)
 _given: Mapping[str, ColumnElement[Any]] = {
     "value": bindparam("content", type_=LargeBinary),
@@ -52,23 +52,23 @@ _given: Mapping[str, ColumnElement[Any]] = {
 
 FIND = select(kv.c.key, kv.c.value, kv.c.expires_at, kv.c.version).where(_name)
 FIND_EXPIRY = select(kv.c.expires_at).where(_name)
-DROP_EXPIRED = delete(kv).where(_name, _expired)
+DROP_EXPIRED = delete(kv).where(_name, EXPIRED)
 
 _insert = sqlite.insert(kv).values(key=bindparam("name", type_=Text), **_given)
 _set = {column: _insert.excluded[column] for column in _given}
 PUT = _insert.on_conflict_do_update(index_elements=[kv.c.key], set_=_set)
-PUT_IF_ABSENT = _insert.on_conflict_do_update(index_elements=[kv.c.key], set_=_set, where=_expired)
-PUT_IF_VERSION = update(kv).where(_name, _unchanged, _live).values(**_given)
+PUT_IF_ABSENT = _insert.on_conflict_do_update(index_elements=[kv.c.key], set_=_set, where=EXPIRED)
+PUT_IF_VERSION = update(kv).where(_name, _unchanged, LIVE).values(**_given)
 
 DELETE = delete(kv).where(_name)
-DELETE_IF_VERSION = delete(kv).where(_name, _unchanged, _live)
+DELETE_IF_VERSION = delete(kv).where(_name, _unchanged, LIVE)
 DELETE_ALL = delete(kv)
 
 # Bounded above as well: without that, a page at the end of a prefix reads on through the table.
 # The offset keeps the dialect from making up a parameter for one.
 _page = (
     select(kv.c.key, kv.c.value, kv.c.expires_at, kv.c.version)
-    .where(kv.c.key < bindparam("until", type_=Text), _live)
+    .where(kv.c.key < bindparam("until", type_=Text), LIVE)
     .order_by(kv.c.key)
     .limit(bindparam("count", type_=BigInteger))
     .offset(literal_column("0"))
@@ -76,8 +76,8 @@ _page = (
 PAGE = _page.where(kv.c.key >= bindparam("since", type_=Text))
 PAGE_AFTER = _page.where(kv.c.key > bindparam("since", type_=Text))
 
-COUNT = select(func.count()).select_from(kv).where(_live)
-KEYS = select(kv.c.key).where(_live).order_by(kv.c.key)
+COUNT = select(func.count()).select_from(kv).where(LIVE)
+KEYS = select(kv.c.key).where(LIVE).order_by(kv.c.key)
 
 
 def find(key: str) -> Op[Row | None]:
