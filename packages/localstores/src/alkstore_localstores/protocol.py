@@ -84,7 +84,7 @@ def write_null(_: None) -> str:
 
 def write_messages(messages: list[QueueMessage]) -> str:
     """The answer to a receive."""
-    return _text(messages)
+    return f"[{','.join(map(_message_text, messages))}]"
 
 
 def write_outcomes(outcomes: list[SendOutcome] | list[AckOutcome]) -> str:
@@ -102,6 +102,17 @@ def write_stats(stats: QueueStats) -> str:
             "delayed": stats.delayed,
         }
     )
+
+
+def _message_text(message: QueueMessage) -> str:
+    data = rewrite(message.payload) if message.payload_type == "json" else dumps(message.payload)
+    payload = _payload_text(message.payload_type, data)
+    receipt = dumps(message.receipt_handle)
+    return f'{{"payload":{payload},"receiptHandle":{receipt},"attempt":{message.attempt}}}'
+
+
+def _payload_text(kind: str, data: str) -> str:
+    return f'{{"type":"{kind}","data":{data}}}'
 
 
 def _read(body: bytes) -> dict[str, Any]:
@@ -188,12 +199,7 @@ def write_request(operation: Operation, **fields: Any) -> bytes:
 
 def _text(value: Any) -> str:
     if isinstance(value, Payload):
-        data = value.data if value.type == "json" else dumps(value.data)
-        return f'{{"type":"{value.type}","data":{data}}}'
-    if isinstance(value, QueueMessage):
-        payload = _payload({"type": value.payload_type, "data": value.payload})
-        receipt = dumps(value.receipt_handle)
-        return f'{{"payload":{_text(payload)},"receiptHandle":{receipt},"attempt":{value.attempt}}}'
+        return _payload_text(value.type, value.data if value.type == "json" else dumps(value.data))
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
     return dumps(value)
