@@ -13,6 +13,9 @@ from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import QUEUE
 from alkstore_localstores.guard import Guard, _lock, is_live, is_locked
 
+# Files and locks, whichever interpreter it is.
+pytestmark = pytest.mark.once
+
 DRIVERS = ("sqlite3", "turso")
 INSERT = "INSERT INTO kv VALUES (?, CAST('v' AS BLOB), NULL, 'v')"
 

@@ -12,6 +12,9 @@ from alkstore_localstores import LocalKv
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import KV, QUEUE
 
+# Files and locks, whichever interpreter it is.
+pytestmark = pytest.mark.once
+
 INSERT = "INSERT INTO kv (key, value, expires_at, version) VALUES (?, CAST(? AS BLOB), NULL, 'v')"
 SEND = (
     "INSERT INTO messages (payload_type, payload_data, enqueued_at, visible_at, attempt) "

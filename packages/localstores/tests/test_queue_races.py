@@ -9,6 +9,9 @@ from alkstore_localstores import LocalStoreError
 from alkstore_localstores.owner.admin import ask
 from alkstore_localstores.queue import LocalQueue
 
+# Files and locks, whichever interpreter it is.
+pytestmark = pytest.mark.once
+
 PROCESSES = 6
 MESSAGES = 300
 
