@@ -47,13 +47,6 @@ class Wire:
             writer.close()
 
 
-def reset(writer) -> None:
-    """End the connection with RST."""
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
 def reply(body=b"null", status="200 OK", head=b"", length=None):
     """A whole answer, or one that says it is longer than it is."""
 
@@ -81,7 +74,9 @@ def then(first, last):
 
 
 async def _reset(writer) -> None:
-    reset(writer)
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def _close(writer) -> None:
@@ -182,9 +177,8 @@ async def test_every_operation_asks_once(wire, queue, fault):
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_failed_request_of_a_batch_marks_its_own_items(wire, queue, fault):
     """Unknown or failed, and the requests after it go out."""
-    good = b"[%s]" % b",".join([b'{"status":"sent"}'] * 10)
-    wire.script += [reply(good), FAULTS[fault], reply(good[:90] + b"]")]
-    wire.script[2] = reply(b"[%s]" % b",".join([b'{"status":"sent"}'] * 5))
+    ten, five = (b"[%s]" % b",".join([b'{"status":"sent"}'] * count) for count in (10, 5))
+    wire.script += [reply(ten), FAULTS[fault], reply(five)]
     outcomes = await queue.send_batch(range(25))
     assert ["sent"] * 10 + ["unknown"] * 10 + ["sent"] * 5 == [o.status for o in outcomes]
     assert 3 == len(wire.requests)

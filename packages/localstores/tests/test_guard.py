@@ -124,13 +124,10 @@ def test_a_reader_of_ours_keeps_turso_out_to_its_end(tmp_path, path, spawn):
     turso.do("open")
 
 
-@pytest.mark.parametrize(
-    ("engine", "driver"), [("turso-single", "sqlite3"), ("turso-single", "turso")]
-)
-def test_a_turso_that_has_the_file_for_itself_is_not_joined(tmp_path, path, spawn, engine, driver):
+def test_a_turso_that_has_the_file_for_itself_is_not_joined(tmp_path, path, spawn, driver):
     """Single-process mode locks the file as such; an open ends in an error, not in two worlds."""
     opened(spawn, "kv", driver, tmp_path).stop()
-    turso = opened(spawn, engine, path)
+    turso = opened(spawn, "turso-single", path)
     ours = spawn("actor.py", "kv", driver, tmp_path)
     with pytest.raises(Refused, match="BINDING_SETUP_FAILED"):
         ours.do("open")

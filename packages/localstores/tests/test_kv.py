@@ -210,10 +210,8 @@ async def test_a_token_whose_time_has_passed_needs_no_database(tmp_path, driver,
 
 async def test_a_scan_gives_the_prefix_by_key(kv):
     """Literally and by case; neighbours of the prefix are left out."""
-    keys = ["a", "a-", "a.b", "a:", "a:1", "a:10", "a:2", "a_", "aB", "ab", "A:1", "b:1", "a%", "`"]
-    for key in keys:
-        if "%" not in key and "`" not in key:
-            await kv.put(key, key.encode())
+    for key in ("a", "a-", "a.b", "a:", "a:1", "a:10", "a:2", "a_", "aB", "ab", "A:1", "b:1"):
+        await kv.put(key, key.encode())
     page = await kv.scan_prefix("a:")
     assert [e.key for e in page.items] == ["a:", "a:1", "a:10", "a:2"]
     assert [e.value for e in page.items] == [b"a:", b"a:1", b"a:10", b"a:2"]

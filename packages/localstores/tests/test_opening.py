@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
+import sys
 
 import pytest
 
@@ -15,9 +16,13 @@ from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import KV, QUEUE
 
 META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-ROWS = (
+TABLE = (
     "CREATE TABLE kv (key TEXT PRIMARY KEY, value BLOB NOT NULL, expires_at INTEGER, "
     "version TEXT NOT NULL)"
+)
+HUNDRED_ROWS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) "
+    "INSERT INTO kv SELECT 'k' || i, randomblob(1000), NULL, 'v' FROM n"
 )
 
 
@@ -150,7 +155,7 @@ async def test_an_uncommitted_change_does_not_make_the_format(path, refuses, tmp
 async def test_a_half_done_change_is_undone(home, path, driver, tmp_path):
     """A store with a rollback journal, from before it kept a log, is opened as it was."""
     source = tmp_path / "db"
-    make(source, *marked("localkv.v2"), ROWS, "INSERT INTO kv VALUES ('k', x'01', NULL, 'v')")
+    make(source, *marked("localkv.v2"), TABLE, "INSERT INTO kv VALUES ('k', x'01', NULL, 'v')")
     with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as connection:
         connection.execute("PRAGMA cache_size=1")
         connection.execute("BEGIN")
@@ -185,13 +190,7 @@ async def test_a_directory_in_its_place_is_refused(path, refuses):
 @pytest.mark.parametrize("page", [0, 1, 2, 3, 4, 20])
 async def test_a_damaged_page_is_refused(path, refuses, page):
     """Whichever page it is: the schema's, the marker's, a root, or one of the rows."""
-    make(
-        path,
-        *marked("localkv.v2"),
-        ROWS,
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) "
-        "INSERT INTO kv SELECT 'k' || i, randomblob(1000), NULL, 'v' FROM n",
-    )
+    make(path, *marked("localkv.v2"), TABLE, HUNDRED_ROWS)
     content = bytearray(path.read_bytes())
     start = page * 4096 + (100 if page == 0 else 0)
     content[start : start + 512] = random.Random(page).randbytes(512)
@@ -202,13 +201,7 @@ async def test_a_damaged_page_is_refused(path, refuses, page):
 @pytest.mark.parametrize("size", [50, 100, 512, 4096, 5000, 12_288, 40_000])
 async def test_a_truncated_file_is_refused(path, refuses, size):
     """Wherever it was cut."""
-    make(
-        path,
-        *marked("localkv.v2"),
-        ROWS,
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) "
-        "INSERT INTO kv SELECT 'k' || i, randomblob(1000), NULL, 'v' FROM n",
-    )
+    make(path, *marked("localkv.v2"), TABLE, HUNDRED_ROWS)
     os.truncate(path, size)
     await refuses()
 
@@ -312,10 +305,8 @@ def test_an_unknown_driver_is_refused(tmp_path):
 
 def test_a_driver_that_is_not_installed_is_refused(tmp_path, monkeypatch):
     """It names the extra to install."""
-    monkeypatch.setitem(__import__("sys").modules, "turso", None)
-    monkeypatch.delitem(
-        __import__("sys").modules, "alkstore_localstores.turso_driver", raising=False
-    )
+    monkeypatch.setitem(sys.modules, "turso", None)
+    monkeypatch.delitem(sys.modules, "alkstore_localstores.turso_driver", raising=False)
     with pytest.raises(LocalStoreError, match=r"alkstore-localstores\[turso\]") as caught:
         LocalKv(tmp_path, driver="turso")
     assert caught.value.code == "BINDING_SETUP_FAILED"
@@ -431,7 +422,7 @@ async def test_a_file_that_is_locked_for_good_is_refused(home, path, driver, mon
     """After a while, with what to do; nothing waits for ever."""
     monkeypatch.setattr("alkstore_localstores.probe.BUSY_SECONDS", 0.2)
     monkeypatch.setattr("alkstore_localstores.drivers.BUSY_SECONDS", 0.2)
-    make(path, "PRAGMA journal_mode=wal", *marked("localkv.v2"), ROWS)
+    make(path, "PRAGMA journal_mode=wal", *marked("localkv.v2"), TABLE)
     other = spawn("actor.py", "sqlite", path)
     other.do("open")
     other.do("sql", "PRAGMA locking_mode=EXCLUSIVE")
