@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import turso
 
 from alkstore_localstores import LocalKv, kv_ops
-from alkstore_localstores.probe import COMPILER
+from alkstore_localstores.formats import COMPILER
 from alkstore_localstores.queue import LocalQueue
 
 if TYPE_CHECKING:

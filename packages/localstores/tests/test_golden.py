@@ -14,9 +14,8 @@ from sqlalchemy import Delete, Insert, Select, Update
 from sqlalchemy.dialects import sqlite
 
 from alkstore_localstores import kv_ops
-from alkstore_localstores.formats import KV, QUEUE
+from alkstore_localstores.formats import COMPILER, KV, QUEUE
 from alkstore_localstores.opening import make_tables
-from alkstore_localstores.probe import COMPILER
 
 GOLDEN = Path(__file__).parent / "golden"
 

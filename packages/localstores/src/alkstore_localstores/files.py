@@ -8,14 +8,12 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sqlalchemy.dialects import sqlite
-
 from alkstore_core.errors import DatabaseError
-from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.op import Mode
 from alkstore_core.sql.runner import Runner
 from alkstore_localstores.drivers import BUSY_SECONDS
 from alkstore_localstores.errors import BINDING_SETUP_FAILED, INVALID_INPUT, LocalStoreError
+from alkstore_localstores.formats import COMPILER
 from alkstore_localstores.opening import Opener
 
 if TYPE_CHECKING:
@@ -76,11 +74,8 @@ class StoreFile:
         self._opener = Opener(self.path, format_, driver)
         self._is_open = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        compiler = Compiler(sqlite.dialect(paramstyle="qmark"))
-        self._writer = self._runner(compiler, "BEGIN IMMEDIATE", gives_way=format_.multiprocess)
-        self._reader = (
-            self._runner(compiler, "BEGIN", gives_way=False) if format_.multiprocess else None
-        )
+        self._writer = self._runner("BEGIN IMMEDIATE", gives_way=format_.multiprocess)
+        self._reader = self._runner("BEGIN", gives_way=False) if format_.multiprocess else None
 
     async def open(self) -> None:
         """Make or check the file and connect; after an error nothing is left open.
@@ -165,10 +160,10 @@ class StoreFile:
             )
         return self.failed(str(error), context=context)
 
-    def _runner(self, compiler: Compiler, begin: str, *, gives_way: bool) -> Runner:
+    def _runner(self, begin: str, *, gives_way: bool) -> Runner:
         return Runner(
             self._opener.connect,
-            compiler,
+            COMPILER,
             self.read_clock,
             begin=begin,
             check=self._opener.check,

@@ -25,10 +25,14 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from alkstore_core.sql.compile import Compiler
 from alkstore_localstores.errors import KV_OPERATION_FAILED, QUEUE_OPERATION_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+COMPILER = Compiler(sqlite.dialect(paramstyle="qmark"))
+"""For every statement on a store's file: both drivers take the same text."""
 
 MARKER = "format"
 """The key of the row in `meta` that holds a format's identifier."""

@@ -11,11 +11,11 @@ import attrs
 
 from alkstore_localstores.errors import BINDING_SETUP_FAILED, LocalStoreError
 from alkstore_localstores.files import unix_milliseconds
-from alkstore_localstores.formats import KV, QUEUE
+from alkstore_localstores.formats import COMPILER, KV, QUEUE
 from alkstore_localstores.holders import refuse_live, siblings
 from alkstore_localstores.inspection_ops import COUNTS
 from alkstore_localstores.opening import real_name
-from alkstore_localstores.probe import COMPILER, look, read_marker, readable
+from alkstore_localstores.probe import look, read_marker, readable
 
 if TYPE_CHECKING:
     from alkstore_localstores.formats import Format

@@ -16,8 +16,8 @@ from alkstore_localstores.errors import (
     LOCAL_FILESYSTEM_ERROR,
     LocalStoreError,
 )
-from alkstore_localstores.formats import SET_MARKER
-from alkstore_localstores.probe import COMPILER, look, probe, refused
+from alkstore_localstores.formats import COMPILER, SET_MARKER
+from alkstore_localstores.probe import look, probe, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

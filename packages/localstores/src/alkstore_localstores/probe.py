@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sqlalchemy.dialects import sqlite
-
-from alkstore_core.sql.compile import Compiler
 from alkstore_core.sql.dbapi import Fault, retry_pause
 from alkstore_localstores import guard
 from alkstore_localstores.drivers import BUSY_SECONDS, SqliteDbapi
 from alkstore_localstores.errors import BINDING_SETUP_FAILED, LocalStoreError
-from alkstore_localstores.formats import FIND_MARKER, meta
+from alkstore_localstores.formats import COMPILER, FIND_MARKER, meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 
     from alkstore_core.sql.dbapi import Connection
     from alkstore_localstores.formats import Format
-
-COMPILER = Compiler(sqlite.dialect(paramstyle="qmark"))
 
 _WAL_HEADER = 32
 _CHECKED_PAGES = 2048
