@@ -19,7 +19,7 @@ from alkstore_localstores.kv_rules import (
     invalid,
     milliseconds,
 )
-from alkstore_localstores.tokens import (
+from alkstore_localstores.kv_tokens import (
     I64_MAX,
     cursor_after,
     read_cursor,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from alkstore_localstores.drivers import DriverName
     from alkstore_localstores.errors import LocalStoreError
     from alkstore_localstores.kv_ops import Row
-    from alkstore_localstores.tokens import Version
+    from alkstore_localstores.kv_tokens import Version
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError, shown
-from alkstore_localstores.tokens import I64_MAX
+from alkstore_localstores.kv_tokens import I64_MAX
 
 KEY_LIMIT = 512
 """Bytes; a key has at least one."""

@@ -1,4 +1,4 @@
-"""What callers carry from one call to another: version tokens and cursors, opaque to them.
+"""Version tokens and cursors: what callers of a key-value store carry along, opaque to them.
 
 Both are compact JSON in unpadded base64url, so that other implementations of the format read
 them. Reading is as strict as theirs: what was changed on the way is refused, not guessed at.

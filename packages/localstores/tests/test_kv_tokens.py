@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alkstore_localstores import LocalStoreError
-from alkstore_localstores.tokens import (
+from alkstore_localstores.kv_tokens import (
     I64_MAX,
     cursor_after,
     read_cursor,
