@@ -39,9 +39,9 @@ def _inspect(options: argparse.Namespace) -> int:
     fields = found.fields()
     if not options.json:
         # One name to a line reads better than objects in a line.
-        fields |= {"sidecars": [f"{name} ({size} bytes)" for name, size in found.sidecars.items()]}
-        counts = fields.pop("counts")
-        fields = {**{k: fields.pop(k) for k in ("file", "format")}, **counts, **fields}
+        sidecars = [f"{name} ({size} bytes)" for name, size in found.sidecars.items()]
+        head = {"file": found.file, "format": found.format, **fields.pop("counts")}
+        fields = {**head, **fields, "sidecars": sidecars}
     show_fields(fields, as_json=options.json)
     return 0 if found.intact else 1
 
