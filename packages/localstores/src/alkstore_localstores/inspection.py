@@ -15,12 +15,11 @@ from alkstore_localstores.formats import COMPILER, KV, QUEUE
 from alkstore_localstores.holders import refuse_live, siblings
 from alkstore_localstores.inspection_ops import COUNTS
 from alkstore_localstores.opening import real_name
-from alkstore_localstores.probe import look, read_marker, readable
+from alkstore_localstores.probe import WAL_HEADER, look, read_marker, readable
 
 if TYPE_CHECKING:
     from alkstore_localstores.formats import Format
 
-_WAL_HEADER = 32
 _FRAME_HEADER = 24
 
 
@@ -109,7 +108,7 @@ def _inspect(file: str, connection: sqlite3.Connection, sidecars: dict[str, int]
         pages=pages,
         page_size=page_size,
         wal_bytes=wal,
-        wal_frames=max(0, wal - _WAL_HEADER) // (_FRAME_HEADER + page_size),
+        wal_frames=max(0, wal - WAL_HEADER) // (_FRAME_HEADER + page_size),
         sidecars=sidecars,
         intact=problems == ["ok"],
         problems=[] if problems == ["ok"] else problems,

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from alkstore_core.sql.dbapi import Connection
     from alkstore_localstores.formats import Format
 
-_WAL_HEADER = 32
+WAL_HEADER = 32
+"""Bytes of a log before its first frame."""
+
 _CHECKED_PAGES = 2048
 """Files of so many pages are read whole before they are opened; larger ones where it matters."""
 
@@ -73,7 +75,7 @@ def _probe(path: str, format_: Format) -> None:
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
         raise refused(path, f"{path} is {kind}", "move it away, or choose another directory")
     if found is None or not found.st_size:
-        log = next((n for n in _logs(path) if _size(n) > _WAL_HEADER), None)
+        log = next((n for n in _logs(path) if _size(n) > WAL_HEADER), None)
         if log is not None:
             # SQLite would delete it without a word.
             raise refused(
