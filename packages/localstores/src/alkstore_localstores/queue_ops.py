@@ -23,7 +23,6 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
-    type_coerce,
     update,
 )
 from sqlalchemy import cast as sql_cast
@@ -114,6 +113,7 @@ CLAIM = (
         attempt=messages.c.attempt + _one,
         receipt_handle=_receipt,
     )
+    # As the format's own claim has it; the payload has been read by LOOK.
     .returning(messages.c.payload_type, messages.c.payload_data, messages.c.attempt)
 )
 ACK = delete(messages).where(*_delivery)
@@ -121,7 +121,7 @@ NACK = update(messages).where(*_delivery).values(visible_at=NOW)
 RENEW = (
     update(messages)
     .where(*_delivery, messages.c.visible_at > NOW)
-    .values(visible_at=NOW + type_coerce(bindparam("milliseconds", type_=BigInteger), BigInteger))
+    .values(visible_at=NOW + bindparam("milliseconds", type_=BigInteger))
 )
 EXISTS = select(messages.c.id).where(messages.c.id == _id)
 PURGE = delete(messages)
