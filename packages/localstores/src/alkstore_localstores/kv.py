@@ -140,11 +140,7 @@ class LocalKv:
         """
         check_key(key)
         row = await self._read(kv_ops.find, key)
-        if row is None:
-            return None
-        self._check_expiry(key, row.expires_at)
-        if self._has_expired(row.expires_at):
-            await self._write(kv_ops.drop_expired, key)
+        if row is None or not await self._is_live(key, row.expires_at):
             return None
         return self._entry(row)
 
@@ -157,13 +153,7 @@ class LocalKv:
         """
         check_key(key)
         found = await self._read(kv_ops.find_expiry, key)
-        if found is None:
-            return False
-        self._check_expiry(key, found[0])
-        if self._has_expired(found[0]):
-            await self._write(kv_ops.drop_expired, key)
-            return False
-        return True
+        return found is not None and await self._is_live(key, found[0])
 
     async def put(
         self,
@@ -296,8 +286,13 @@ class LocalKv:
     async def _write(self, op: Callable[..., Op[T]], *args: Any) -> T:
         return await self._file.run(Mode.WRITE, op, *args)
 
-    def _has_expired(self, expires_at: int | None) -> bool:
-        return expires_at is not None and expires_at <= self._file.read_clock()
+    async def _is_live(self, key: str, expires_at: Any) -> bool:
+        """Whether a row that was read has not expired; else it is deleted."""
+        self._check_expiry(key, expires_at)
+        if expires_at is None or expires_at > self._file.read_clock():
+            return True
+        await self._write(kv_ops.drop_expired, key)
+        return False
 
     def _entry(self, row: Row) -> KvEntry:
         if not isinstance(row.key, str):
