@@ -32,7 +32,7 @@ def refuse_live(database: str) -> None:
     with registry.OPENING:
         if registry.is_noted(database):
             raise _in_use(database, [os.getpid()])
-    found = holders([database, *siblings(database)])
+    found = _holders([database, *siblings(database)])
     if found or guard.is_locked(database + guard.SUFFIX):
         raise _in_use(database, found)
 
@@ -69,7 +69,7 @@ def siblings(database: str) -> list[str]:
     return sorted(map(str, names))
 
 
-def holders(paths: Iterable[str]) -> list[int]:
+def _holders(paths: Iterable[str]) -> list[int]:
     """The processes that have one of the files open; those of other users may be hidden."""
     wanted = {key for path in paths if (key := registry.key_of(path)) is not None}
     found = set()
