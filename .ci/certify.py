@@ -2,11 +2,13 @@
 
     python .ci/certify.py [mem sqlite …]            write the reports
     python .ci/certify.py --check [mem sqlite …]    tell whether those that are committed still hold
+    python .ci/certify.py --verify [mem sqlite …]   tell whether they are about this code
 
 An engine is built, installed into an environment of its own, and tried. If it conforms, the report
 goes into its sources, and the wheel that is built from them then must hold the same code and be
 verified by the kit. With `--check` nothing is written: the committed report has to be verified
-against the wheel, and a new run has to find the same as it says.
+against the wheel, and a new run has to find the same as it says. With `--verify` nothing is run:
+the code, the kit and every property have to be those of the report.
 
 Postgres is tried on a server of its own, or on the one that `ALKSTORE_TEST_POSTGRES` names.
 """
@@ -83,6 +85,11 @@ def certify(engine: str, home: Path) -> bool:
     return good
 
 
+def verify(engine: str, home: Path) -> bool:
+    """Tell whether the report inside the wheel is about it."""
+    return not kit(install(engine, home / "tried"), "verify", f"alkstore-{engine}")
+
+
 def check(engine: str, home: Path) -> bool:
     """Tell whether the committed report is inside the wheel, about it, and repeatable."""
     committed = package(engine) / REPORT
@@ -99,13 +106,15 @@ def check(engine: str, home: Path) -> bool:
 def main() -> int:
     """Certify or check each engine, and name those that are not as they should be."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", dest="act", action="store_const", const=check, default=certify)
+    how.add_argument("--verify", dest="act", action="store_const", const=verify)
     parser.add_argument("engine", nargs="*", default=ENGINES)
     options = parser.parse_args()
     wrong = []
     for engine in options.engine:
         with tempfile.TemporaryDirectory(prefix="alkstore-") as home:
-            if not (check if options.check else certify)(engine, Path(home)):
+            if not options.act(engine, Path(home)):
                 wrong.append(engine)
     if wrong:
         print("not proved:", *wrong)
