@@ -45,6 +45,7 @@ class Crew:
                 await self.heard.wait()
 
 
+@pytest.mark.once
 @pytest.mark.timeout(400)
 async def test_each_event_counts_once_whoever_is_killed(path, spawn, sql, scaled):
     """SIGKILL of the live one, in the middle of its transactions: effects are there once, in order.

@@ -75,6 +75,7 @@ async def buried(store):
     return found
 
 
+@pytest.mark.once
 @pytest.mark.timeout(900)
 async def test_a_copy_that_is_killed_ten_times_comes_out_whole(
     path, elsewhere, clock, spawn, scaled, integrity

@@ -100,6 +100,7 @@ async def emptied(store, within):
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.once
 @pytest.mark.timeout(300)
 async def test_killed_workers_lose_nothing_and_overlap_nowhere(path, crew, integrity, scaled):
     """SIGKILL under load: each job is handled to its end, by one handler at a time.
