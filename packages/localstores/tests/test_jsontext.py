@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alkstore_localstores import LocalStoreError
+from alkstore_localstores.drivers import find
 from alkstore_localstores.jsontext import DEPTH_LIMIT, dumps, loads, parse, rewrite
+from alkstore_localstores.owner.state import check_resource
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -214,3 +216,19 @@ def test_stored_depth_is_bounded_on_reading_too():
     for inner in ("0", ""):
         with pytest.raises(ValueError, match="nested"):
             loads("[" * (DEPTH_LIMIT + 1) + inner + "]" * (DEPTH_LIMIT + 1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda huge: dumps({huge: 1}),
+        check_resource,
+        find,
+    ],
+    ids=["key", "resource", "driver"],
+)
+def test_an_integer_too_long_to_be_shown_is_still_our_error(call):
+    """Python writes no integer of more than 4,300 digits."""
+    with pytest.raises(LocalStoreError, match="too large to be shown") as caught:
+        call(10**5000)
+    assert caught.value.code == "INVALID_INPUT"

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from alkstore_core.sql.dbapi import Fault, retry_pause
-from alkstore_localstores.errors import BINDING_SETUP_FAILED, INVALID_INPUT, LocalStoreError
+from alkstore_localstores.errors import BINDING_SETUP_FAILED, INVALID_INPUT, LocalStoreError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,5 +147,5 @@ def find(name: Any) -> Dbapi:
             ) from error
         return TursoDbapi()
     raise LocalStoreError(
-        INVALID_INPUT, f"there is no driver {name!r}", hint="it is 'sqlite3' or 'turso'"
+        INVALID_INPUT, f"there is no driver {shown(name)}", hint="it is 'sqlite3' or 'turso'"
     )

@@ -12,7 +12,7 @@ import math
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError
+from alkstore_localstores.errors import INVALID_INPUT, LocalStoreError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ def _write(value: Any, put: Callable[[str], None], depth: int) -> None:
 def _write_object(value: dict[Any, Any], put: Callable[[str], None], depth: int) -> None:
     for key in value:
         if not isinstance(key, str):
-            _refuse(f"it has the key {key!r} of type {type(key).__name__}; keys are strings")
+            _refuse(f"it has a key of type {type(key).__name__}, {shown(key)}; keys are strings")
     start = "{"
     # By code point, which is the order of the keys' UTF-8 bytes.
     for key in sorted(value):

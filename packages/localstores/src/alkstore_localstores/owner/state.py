@@ -16,6 +16,7 @@ from alkstore_localstores.errors import (
     INVALID_INPUT,
     LOCAL_FILESYSTEM_ERROR,
     LocalStoreError,
+    shown,
 )
 from alkstore_localstores.opening import sync_directory
 
@@ -39,7 +40,7 @@ def check_resource(resource: Any) -> str:
     if not isinstance(resource, str) or not _RESOURCE.fullmatch(resource):
         raise LocalStoreError(
             INVALID_INPUT,
-            f"{resource!r} is no resource id: 1 to 64 letters, digits, '_' and '-' of ASCII",
+            f"{shown(resource)} is no resource id: 1 to 64 letters, digits, '_' and '-' of ASCII",
         )
     return resource
 
