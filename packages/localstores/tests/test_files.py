@@ -6,12 +6,18 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import pytest
 from conftest import Refused
 
-from alkstore_localstores import LocalKv, LocalStoreError, files
+from alkstore_core.sql.op import Mode
+from alkstore_localstores import LocalKv, LocalStoreError, files, queue_ops
+from alkstore_localstores.files import StoreFile
+from alkstore_localstores.formats import QUEUE
+from alkstore_localstores.messages import Payload
+from alkstore_localstores.opening import Opener
 
 
 async def test_a_closed_store_says_so(tmp_path, driver):
@@ -82,6 +88,119 @@ async def test_a_cancelled_open_leaves_nothing_open(tmp_path, driver):
     other = {"sqlite3": "turso", "turso": "sqlite3"}[driver]
     async with LocalKv(tmp_path, driver=other) as kv:
         await kv.put("k", b"v")
+
+
+class Held:
+    """Something that stops a store's thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._gone_on = threading.Event()
+
+    def wait(self) -> None:
+        """Where the thread stops."""
+        self.reached.set()
+        assert self._gone_on.wait(60)
+
+    def let_go(self) -> None:
+        """Let the thread go on."""
+        self._gone_on.set()
+
+
+def runners() -> list[str]:
+    """The threads of open stores."""
+    return [thread.name for thread in threading.enumerate() if "alkstore" in thread.name]
+
+
+async def turns() -> None:
+    """Let every task come as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_cancelled_close_ends_first(tmp_path):
+    """So does another one, and nobody can open the store before."""
+    held = Held()
+
+    def clock() -> int:
+        held.wait()
+        return 1
+
+    file = StoreFile(tmp_path, QUEUE, clock=clock)
+    await file.open()
+    sent = file.run(Mode.WRITE, queue_ops.send, Payload("text", "x"))
+    sending = asyncio.ensure_future(sent)
+    try:
+        assert await asyncio.to_thread(held.reached.wait, 60)
+        first, second = (asyncio.create_task(file.close()) for _ in range(2))
+        await turns()
+        first.cancel()
+        await turns()
+        third = asyncio.create_task(file.close())
+        await turns()
+        assert [task.done() for task in (first, second, third)] == [False] * 3
+        with pytest.raises(LocalStoreError, match="already open"):
+            await file.open()
+    finally:
+        held.let_go()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await asyncio.gather(second, third, sending)
+    assert runners() == []
+    async with file:
+        assert await file.run(Mode.READ, queue_ops.stats) == (1, 1, 0)
+
+
+async def test_an_open_that_is_cancelled_twice_leaves_no_thread(tmp_path, monkeypatch):
+    """It goes on when what it has begun is undone."""
+    held = Held()
+    connect = Opener.connect
+
+    def slow(opener):
+        held.wait()
+        return connect(opener)
+
+    monkeypatch.setattr(Opener, "connect", slow)
+    kv = LocalKv(tmp_path)
+    opening = asyncio.create_task(kv.open())
+    try:
+        assert await asyncio.to_thread(held.reached.wait, 60)
+        for _ in range(2):
+            opening.cancel()
+            await turns()
+        closing = asyncio.create_task(kv.close())
+        await turns()
+        assert (opening.done(), closing.done()) == (False, False)
+    finally:
+        held.let_go()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await closing
+    assert runners() == []
+
+
+async def test_a_close_during_an_open_closes_what_that_opened(tmp_path, monkeypatch):
+    """No half of it stays open."""
+    held = Held()
+    connect = Opener.connect
+
+    def slow(opener):
+        held.wait()
+        return connect(opener)
+
+    monkeypatch.setattr(Opener, "connect", slow)
+    kv = LocalKv(tmp_path)
+    opening = asyncio.create_task(kv.open())
+    try:
+        assert await asyncio.to_thread(held.reached.wait, 60)
+        closing = asyncio.create_task(kv.close())
+        await turns()
+    finally:
+        held.let_go()
+    await asyncio.gather(opening, closing)
+    assert runners() == []
+    with pytest.raises(LocalStoreError, match="closed"):
+        await kv.get("k")
 
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path, driver, spawn):

@@ -8,6 +8,7 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from alkstore_core.completion import to_the_end
 from alkstore_core.errors import DatabaseError
 from alkstore_core.sql.op import Mode
 from alkstore_core.sql.runner import Runner
@@ -72,7 +73,10 @@ class StoreFile:
         self.read_clock = unix_milliseconds if clock is None else clock
         self._merges = merges
         self._opener = Opener(self.path, format_, driver)
+        # From the beginning of an opening to the end of a closing.
         self._is_open = False
+        self._opening: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = self._runner("BEGIN IMMEDIATE", gives_way=format_.multiprocess)
         self._reader = self._runner("BEGIN", gives_way=False) if format_.multiprocess else None
@@ -91,10 +95,9 @@ class StoreFile:
         self._is_open = True
         self._loop = asyncio.get_running_loop()
         self._opener.forget()
+        self._opening = asyncio.create_task(self._start())
         try:
-            await self._writer.start()
-            if self._reader is not None:
-                await self._reader.start()
+            await to_the_end(self._opening)
         except BaseException as error:
             await self.close()
             if isinstance(error, DatabaseError):
@@ -102,13 +105,15 @@ class StoreFile:
             raise
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go of the file. Idempotent."""
-        try:
-            if self._reader is not None:
-                await self._reader.close()
-        finally:
-            await self._writer.close()
-            self._is_open = False
+        """Finish what was accepted, then let go of the file. Idempotent.
+
+        A cancellation goes on when that is done: the file is never left half closed.
+        """
+        if not self._is_open:
+            return
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._end())
+        await to_the_end(self._closing)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -143,6 +148,24 @@ class StoreFile:
             return await runner.run(mode, op, *args)
         except DatabaseError as error:
             raise self._failed(error) from error
+
+    async def _start(self) -> None:
+        await self._writer.start()
+        if self._reader is not None:
+            await self._reader.start()
+
+    async def _end(self) -> None:
+        try:
+            if self._opening is not None and not self._opening.done():
+                await asyncio.wait((self._opening,))
+            try:
+                if self._reader is not None:
+                    await self._reader.close()
+            finally:
+                await self._writer.close()
+        finally:
+            self._opening = self._closing = None
+        self._is_open = False
 
     def failed(self, message: str, **fields: Any) -> LocalStoreError:
         """An error with this format's code."""
