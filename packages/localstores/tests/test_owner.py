@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ async def code_of(awaitable):
     with pytest.raises(LocalStoreError) as caught:
         await awaitable
     return caught.value.code
+
+
+async def turns() -> None:
+    """Let every task come as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_every_operation_answers_as_documented(served, clock):
@@ -224,7 +231,7 @@ async def test_a_deletion_waits_for_what_is_running(owner, tmp_path):
     token = await owner.create("jobs")
     async with owner.use("jobs") as queue:
         deletion = asyncio.create_task(owner.delete("jobs"))
-        await asyncio.sleep(0)
+        await turns()
         assert not owner.tokens.accepts("jobs", token.encode())
         assert "INVALID_INPUT" == await code_of(owner.stats("jobs"))
         await queue.send("still there")
@@ -239,7 +246,7 @@ async def test_a_queue_that_is_being_deleted_answers_as_an_unknown_one(served):
     """401, with its own token."""
     async with served.owner.use("jobs"):
         deletion = asyncio.create_task(served.owner.delete("jobs"))
-        await asyncio.sleep(0)
+        await turns()
         assert [] == served.owner.resources
         status, envelope = await served.ask("stats")
         assert (401, "LOCAL_QUEUE_UNAUTHORIZED") == (status, envelope["code"])
@@ -431,6 +438,79 @@ async def test_bytes_in_place_of_a_token_stop_nobody_else(tmp_path, driver):
         assert owner.resources == ["good"]
         assert owner.tokens.accepts("good", token.encode())
         assert await code_of(owner.create("odd")) == "LOCAL_FILESYSTEM_ERROR"
+
+
+async def cancel_twice(task, reached) -> None:
+    """Cancel it where it is held, and see that it waits for its end."""
+    await reached.wait()
+    for _ in range(2):
+        task.cancel()
+        await turns()
+        assert not task.done()
+
+
+async def test_a_cancelled_deletion_is_not_left_half_done(tmp_path):
+    """It ends, then the cancellation goes on, and the owner's end waits for both."""
+    owner = QueueOwner(tmp_path)
+    await owner.start()
+    await owner.create("jobs")
+    reached = asyncio.Event()
+    async with owner.use("jobs"):
+        deletion = asyncio.create_task(owner.delete("jobs"))
+        asyncio.get_running_loop().call_soon(reached.set)
+        await cancel_twice(deletion, reached)
+        closing = asyncio.create_task(owner.close())
+        await asyncio.sleep(0)
+    await closing
+    with pytest.raises(asyncio.CancelledError):
+        await deletion
+    assert list((tmp_path / "queue-owned").iterdir()) == []
+    assert list((tmp_path / "queue-tokens").iterdir()) == []
+    assert "alkstore-runner" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_a_cancelled_creation_is_not_left_half_done(owner, monkeypatch):
+    """There is one queue on the file, and whoever asks again gets it."""
+    opened = []
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    open_ = LocalQueue.open
+
+    async def slow(queue):
+        opened.append(queue)
+        await open_(queue)
+        reached.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(LocalQueue, "open", slow)
+    creation = asyncio.create_task(owner.create("jobs"))
+    try:
+        await cancel_twice(creation, reached)
+    finally:
+        go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await creation
+    assert owner.resources == ["jobs"]
+    assert owner.tokens.accepts("jobs", (await owner.create("jobs")).encode())
+    assert len(opened) == 1
+
+
+async def test_a_cancelled_end_closes_every_queue(tmp_path):
+    """Only then does it let another owner in."""
+    owner = QueueOwner(tmp_path)
+    await owner.start()
+    for resource in ("a", "b"):
+        await owner.create(resource)
+    reached = asyncio.Event()
+    async with owner.use("a"):
+        closing = asyncio.create_task(owner.close())
+        asyncio.get_running_loop().call_soon(reached.set)
+        await cancel_twice(closing, reached)
+        assert await code_of(QueueOwner(tmp_path).start()) == "BINDING_SETUP_FAILED"
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert "alkstore-runner" not in [thread.name for thread in threading.enumerate()]
+    async with QueueOwner(tmp_path) as again:
+        assert again.resources == ["a", "b"]
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Self
 
+from alkstore_core.completion import to_the_end
 from alkstore_localstores.errors import (
     INVALID_INPUT,
     LOCAL_QUEUE_OWNER_NOT_READY,
@@ -44,6 +45,9 @@ class QueueOwner:
     `start` takes the directory's lock and opens every queue that is there; a queue that cannot
     be opened keeps none of the others from being served, and is tried again when it is asked
     for. Closing ends what is running first.
+
+    Creations, deletions and closings are never left half done: a cancellation goes on when they
+    have ended.
     """
 
     def __init__(
@@ -95,6 +99,9 @@ class QueueOwner:
     async def close(self) -> None:
         """End what is running, close the queues, and give the state directory up. Idempotent."""
         self._is_started = False
+        await to_the_end(asyncio.create_task(self._close()))
+
+    async def _close(self) -> None:
         async with self._changing:
             for resource in list(self._served):
                 await self._retire(self._served[resource])
@@ -125,6 +132,9 @@ class QueueOwner:
 
         """
         check_resource(resource)
+        return await to_the_end(asyncio.create_task(self._create(resource)))
+
+    async def _create(self, resource: str) -> str:
         async with self._changing:
             self._check_started()
             await asyncio.to_thread(self.state.check_legacy, resource)
@@ -153,6 +163,9 @@ class QueueOwner:
 
         """
         check_resource(resource)
+        await to_the_end(asyncio.create_task(self._delete(resource)))
+
+    async def _delete(self, resource: str) -> None:
         async with self._changing:
             self._check_started()
             # From here on it answers like an unknown one.
