@@ -287,6 +287,49 @@ async def test_a_directory_that_cannot_be_deleted_is_no_queue_any_more(tmp_path,
         assert ["jobs"] == [path.name for path in (tmp_path / "queue-tokens").iterdir()]
 
 
+async def test_a_token_that_was_not_revoked_opens_no_new_queue(tmp_path, monkeypatch):
+    """Neither while revoking fails nor after it, and not after a restart between the two."""
+
+    def refuse(_, resource) -> None:
+        raise LocalStoreError("LOCAL_FILESYSTEM_ERROR", f"{resource} stays")
+
+    async with QueueOwner(tmp_path) as owner:
+        token = await owner.create("jobs")
+        other = await owner.create("other")
+        with monkeypatch.context() as patch:
+            patch.setattr(Tokens, "revoke", refuse)
+            assert await code_of(owner.delete("jobs")) == "LOCAL_FILESYSTEM_ERROR"
+            assert await code_of(owner.create("jobs")) == "LOCAL_FILESYSTEM_ERROR"
+        assert [path.name for path in (tmp_path / "queue-owned").glob("jobs")] == []
+        with monkeypatch.context() as patch:
+            patch.setattr(Tokens, "issue", refuse)
+            assert await code_of(owner.create("jobs")) == "LOCAL_FILESYSTEM_ERROR"
+        assert owner.resources == ["other"]
+    async with QueueOwner(tmp_path) as owner:
+        assert not owner.tokens.accepts("jobs", token.encode())
+        new = await owner.create("jobs")
+        assert new != token
+        assert new == await owner.create("jobs")
+        assert other == await owner.create("other")
+
+
+async def test_a_new_queue_after_a_failed_revocation_has_a_new_token(tmp_path, monkeypatch):
+    """In the same process."""
+
+    def refuse(*_) -> None:
+        raise LocalStoreError("LOCAL_FILESYSTEM_ERROR", "it stays")
+
+    async with QueueOwner(tmp_path) as owner:
+        token = await owner.create("jobs")
+        with monkeypatch.context() as patch:
+            patch.setattr(Tokens, "revoke", refuse)
+            assert await code_of(owner.delete("jobs")) == "LOCAL_FILESYSTEM_ERROR"
+        new = await owner.create("jobs")
+        assert new != token
+        assert not owner.tokens.accepts("jobs", token.encode())
+        assert new == await owner.create("jobs")
+
+
 async def test_a_link_is_deleted_and_not_what_it_leads_to(tmp_path):
     """Whoever put it there has the directory elsewhere, for reasons of their own."""
     elsewhere = tmp_path / "elsewhere"

@@ -140,6 +140,7 @@ class QueueOwner:
             await asyncio.to_thread(self.state.check_legacy, resource)
             served = self._served.get(resource)
             if served is None:
+                await asyncio.to_thread(self._revoke_deleted, resource)
                 served = self._make(resource)
             try:
                 await self._open(resource, served)
@@ -219,6 +220,14 @@ class QueueOwner:
                 self.state.delete(doomed)
             except LocalStoreError as error:
                 _log.warning("a deleted queue still takes room: %s", error)
+
+    def _revoke_deleted(self, resource: str) -> None:
+        """Revoke what a deletion that failed half-way left: its queue's token is not another's.
+
+        Before there is a directory again, which a start takes the token of.
+        """
+        if any(resource == deleted for deleted, _ in self.state.set_aside_before()):
+            self.tokens.revoke(resource)
 
     def _check_started(self) -> None:
         if not self._is_started:
