@@ -134,12 +134,12 @@ async def owner(tmp_path, driver, clock):
 class Served:
     """A queue that is served over HTTP."""
 
-    def __init__(self, owner, address, token) -> None:
+    def __init__(self, owner, address, token, resource="jobs") -> None:
         self.owner = owner
         self.address = address
         self.host, port = address.removeprefix("http://").split(":")
         self.port = int(port)
-        self.path = "/queues/jobs"
+        self.path = f"/queues/{resource}"
         self.endpoint = address + self.path
         self.token = token
 

@@ -8,10 +8,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from conftest import Served
 
 from alkstore_localstores import LocalStoreError
 from alkstore_localstores.messages import QueueStats
-from alkstore_localstores.owner.admin import ask
+from alkstore_localstores.owner.admin import ask, carry_out
 from alkstore_localstores.owner.owner import QueueOwner
 from alkstore_localstores.owner.server import serving
 from alkstore_localstores.owner.state import OwnerLock, StateDirectory
@@ -145,14 +146,29 @@ def test_a_token_file_that_leads_elsewhere_is_an_error(tmp_path):
 
 
 async def test_one_queue_without_a_usable_token_keeps_no_other_away(tmp_path, caplog):
-    """It is not served, and the log says why."""
+    """Nobody gets in over HTTP and the log says why; its messages are still counted."""
     async with QueueOwner(tmp_path) as owner:
         await owner.create("good")
-        await owner.create("open")
-    (tmp_path / "queue-tokens" / "open").chmod(0o644)
+        token = await owner.create("open")
+        async with owner.use("open") as queue:
+            await queue.send("x")
+    path = tmp_path / "queue-tokens" / "open"
+    path.chmod(0o644)
     async with QueueOwner(tmp_path) as owner:
-        assert ["good"] == owner.resources
-    assert "'open' is not served" in caplog.text
+        assert ["good", "open"] == owner.resources
+        assert QueueStats(1, 1, 0, 0) == await owner.stats("open")
+        rows = await carry_out(owner, None, {"command": "stats"})
+        assert [("good", 0), ("open", 1)] == [(row["resource"], row["total"]) for row in rows]
+        assert "LOCAL_FILESYSTEM_ERROR" == await code_of(owner.create("open"))
+        async with serving(owner, request_seconds=1) as address:
+            for shown in (token, ""):
+                served = Served(owner, address, shown, "open")
+                status, envelope = await served.ask("stats")
+                assert (401, "LOCAL_QUEUE_UNAUTHORIZED") == (status, envelope["code"])
+            path.chmod(0o600)
+            assert token == await owner.create("open")
+            assert 200 == (await Served(owner, address, token, "open").ask("stats"))[0]
+    assert "'open' is not served over HTTP" in caplog.text
 
 
 async def test_a_queue_without_a_token_gets_one(tmp_path):
@@ -478,7 +494,7 @@ async def test_bytes_in_place_of_a_token_stop_nobody_else(tmp_path, driver):
         await owner.create("odd")
     (tmp_path / "queue-tokens" / "odd").write_bytes(b"\xff\xfe")
     async with QueueOwner(tmp_path, driver=driver) as owner:
-        assert owner.resources == ["good"]
+        assert owner.resources == ["good", "odd"]
         assert owner.tokens.accepts("good", token.encode())
         assert await code_of(owner.create("odd")) == "LOCAL_FILESYSTEM_ERROR"
 

@@ -246,8 +246,8 @@ class QueueOwner:
             # A queue that was moved here by hand, as from an older release, has no token yet.
             await asyncio.to_thread(self.tokens.issue, resource)
         except LocalStoreError as error:
-            _log.error("queue %r is not served: %s", resource, error)
-            return
+            # It is listed all the same. Over HTTP nobody gets in where no token is known.
+            _log.error("queue %r is not served over HTTP: %s", resource, error)
         self._served[resource] = self._make(resource)
 
     async def _open(self, resource: str, served: _Served) -> None:
