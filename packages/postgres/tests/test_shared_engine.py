@@ -7,6 +7,7 @@ from server import sqlalchemy_url
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresStore
 
 JOBS = "SELECT count(*) FROM alkstore.__alkstore_jobs"
@@ -102,3 +103,20 @@ async def test_a_connection_that_died_in_the_pool(engine, sql):
                     await tx.enqueue_tx("q", n)
     assert 2 == await sql.fetchval(JOBS)
     assert 0 == engine.pool.checkedout()
+
+
+async def test_two_stores_on_one_engine(engine):
+    """The one that is closed first takes nothing from the other, which hears of a transaction
+    that the engine gave up and closes as ever; nor does an engine that was disposed meanwhile.
+    """
+    async with PostgresStore(engine) as store:
+        async with PostgresStore(engine):
+            pass
+        tx = await store.begin_tx()
+        await tx.connection.invalidate()
+        async with asyncio.timeout(10):
+            while store._runtime.transactions:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+        with pytest.raises(DatabaseError, match="lost with its connection"):
+            await tx.enqueue_tx("q", 1)
+        await engine.dispose()

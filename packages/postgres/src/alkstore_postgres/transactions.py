@@ -60,11 +60,12 @@ class Transactions:
         self._schema = schema
         self._timeout = timeout + GRACE
         self._describe = describe
-        event.listen(connections.engine.sync_engine, "invalidate", _on_invalidate)
+        # A method, so that each store on an engine has a listener of its own.
+        event.listen(connections.engine.sync_engine, "invalidate", self._on_invalidate)
 
     def close(self) -> None:
         """Leave the engine as it was; it may be the application's."""
-        event.remove(self._connections.engine.sync_engine, "invalidate", _on_invalidate)
+        event.remove(self._connections.engine.sync_engine, "invalidate", self._on_invalidate)
 
     async def begin(self) -> PostgresTxSession:
         """Begin at READ COMMITTED, whatever the database's default is.
@@ -164,6 +165,17 @@ class Transactions:
             raise refused(self._describe, error) from error
         await connection.close()
 
+    def _on_invalidate(
+        self,
+        dbapi: object,  # noqa: ARG002 - SQLAlchemy tells more than we ask
+        record: ConnectionPoolEntry,
+        error: object,  # noqa: ARG002
+    ) -> None:
+        """SQLAlchemy gives up a connection whose statement was cancelled, or that was lost."""
+        lose = record.info.pop(_LOSE, None)
+        if lose is not None:
+            asyncio.get_running_loop().call_soon(lose)
+
 
 async def _driver_connection(connection: AsyncConnection) -> asyncpg.Connection:
     try:
@@ -186,13 +198,6 @@ async def _give_up(connection: AsyncConnection, raw: asyncpg.Connection) -> None
             (await connection.get_raw_connection()).info.pop(_LOSE, None)
             await connection.invalidate()
         await connection.close()
-
-
-def _on_invalidate(dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG001
-    """SQLAlchemy gives up a connection whose statement was cancelled, or that was lost."""
-    lose = record.info.pop(_LOSE, None)
-    if lose is not None:
-        asyncio.get_running_loop().call_soon(lose)
 
 
 class RawDriver(Driver):
