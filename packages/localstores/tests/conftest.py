@@ -192,3 +192,17 @@ def snapshot():
         }
 
     return take
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths that were made durable, in order."""
+    found = []
+    fsync = os.fsync
+
+    def noting(descriptor) -> None:
+        fsync(descriptor)
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return found

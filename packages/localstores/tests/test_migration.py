@@ -1,9 +1,11 @@
 """Moving a queue of an older release: all checks first, a backup, then one rename."""
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +160,22 @@ def test_a_backup_that_differs_stops_it(state, refuses, monkeypatch):
 
     monkeypatch.setattr(migration, "copytree", lossy)
     refuses(code="LOCAL_FILESYSTEM_ERROR", match="not what was copied")
+
+
+def test_the_backup_is_durable_before_anything_is_moved(state, refuses, synced, monkeypatch):
+    """With the directories above it."""
+
+    rename = Path.rename
+
+    def refuse(path, target):
+        if target.parent.name == "queue-owned":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    refuses(code="LOCAL_FILESYSTEM_ERROR", match="was not moved")
+    backups = state / "queue-backups"
+    assert {state, backups, *backups.rglob("*")} <= set(synced)
 
 
 def test_nobody_can_open_the_queue_meanwhile(state, monkeypatch, spawn):

@@ -14,6 +14,9 @@ import pytest
 from alkstore_localstores import LocalKv, LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import KV, QUEUE
+from alkstore_localstores.opening import make_directory
+from alkstore_localstores.owner.state import OwnerLock, StateDirectory
+from alkstore_localstores.owner.tokens import Tokens
 
 META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
 TABLE = (
@@ -439,3 +442,53 @@ def test_the_formats_name_their_files():
     """As the contract has it."""
     assert (KV.marker, KV.file) == ("localkv.v2", "localkv.sqlite")
     assert (QUEUE.marker, QUEUE.file) == ("localqueue.v1", "localqueue.sqlite")
+
+
+async def test_the_directories_of_a_store_are_durable(tmp_path, driver, synced):
+    """A power cut must not take a directory with what was acknowledged in it."""
+    async with LocalKv(tmp_path / "a" / "b", driver=driver):
+        assert synced[:2] == [tmp_path, tmp_path / "a"]
+        synced.clear()
+    async with LocalKv(tmp_path / "a" / "b", driver=driver):
+        assert tmp_path not in synced
+
+
+def test_the_directories_of_an_owner_are_durable(tmp_path, synced):
+    """That of the state, and that of the credentials, which is for their owner alone."""
+    with OwnerLock(StateDirectory(tmp_path / "a" / "b")):
+        assert synced == [tmp_path, tmp_path / "a"]
+    synced.clear()
+    tokens = tmp_path / "c" / "tokens"
+    Tokens(tokens).issue("jobs")
+    assert synced[:2] == [tmp_path, tmp_path / "c"]
+    assert tokens.stat().st_mode & 0o777 == 0o700
+    assert tokens.parent.stat().st_mode & 0o055
+
+
+def test_a_directory_that_another_process_makes_meanwhile_is_durable_too(
+    tmp_path, synced, monkeypatch
+):
+    """That one may not have come to it; a file is no directory."""
+    mkdir = os.mkdir
+
+    def late(path, mode) -> None:
+        mkdir(path, mode)
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", late)
+    make_directory(str(tmp_path / "a"))
+    assert synced == [tmp_path]
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_directory(str(tmp_path / "file"))
+
+
+def test_a_revocation_is_durable_when_the_file_is_gone_already(tmp_path, synced):
+    """Whoever deleted it may have failed before that."""
+    tokens = Tokens(tmp_path)
+    tokens.issue("jobs")
+    (tmp_path / "jobs").unlink()
+    synced.clear()
+    tokens.revoke("jobs")
+    assert synced == [tmp_path]
+    Tokens(tmp_path / "none").revoke("jobs")

@@ -19,7 +19,7 @@ from alkstore_localstores.errors import (
 )
 from alkstore_localstores.formats import QUEUE
 from alkstore_localstores.holders import exclusively, refuse_live
-from alkstore_localstores.opening import sync_directory
+from alkstore_localstores.opening import make_directory, sync_directory
 from alkstore_localstores.owner.state import OwnerLock, StateDirectory
 from alkstore_localstores.probe import probe
 
@@ -89,7 +89,7 @@ def _check(state: StateDirectory, source: Path, destination: Path) -> None:
 
 def _move(state: StateDirectory, source: Path, destination: Path) -> Migration:
     backup = _back_up(source, state.path / BACKUPS)
-    destination.parent.mkdir(exist_ok=True)
+    make_directory(str(destination.parent))
     if os.path.lexists(destination):
         raise _refused(f"{destination} exists already; nothing was moved", destination)
     source.rename(destination)
@@ -100,7 +100,7 @@ def _move(state: StateDirectory, source: Path, destination: Path) -> Migration:
 
 def _back_up(source: Path, home: Path) -> Path:
     """A durable copy of a directory, compared with it byte for byte."""
-    home.mkdir(mode=0o700, exist_ok=True)
+    make_directory(str(home), 0o700)
     backup = home / f"{source.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     try:
         copytree(source, backup, symlinks=True)

@@ -95,7 +95,7 @@ class Opener:
             self._path = real_name(self._given)
         format_, dbapi, path = self._format, self.dbapi, self._path
         if create:
-            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            make_directory(os.path.dirname(path))  # noqa: PTH120
         with registry.OPENING:
             if not registry.is_open(path, format_.marker, dbapi.name):
                 self._look()
@@ -204,6 +204,26 @@ def _give_name(file: str, name: str) -> None:
             raise
         # Then the engine makes the tables in the file itself, in one transaction.
         os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+
+
+def make_directory(directory: str, mode: int = 0o777) -> None:
+    """Make a directory and what is missing above it, durably; nothing to do when it is there.
+
+    `directory` is absolute, and `mode` for itself alone.
+    """
+    missing: list[str] = []
+    while not os.path.isdir(directory):  # noqa: PTH112
+        missing.append(directory)
+        directory = os.path.dirname(directory)  # noqa: PTH120
+    while missing:
+        made = missing.pop()
+        try:
+            os.mkdir(made, 0o777 if missing else mode)  # noqa: PTH102
+        except FileExistsError:
+            if not os.path.isdir(made):  # noqa: PTH112
+                raise
+        # Also when somebody else has made it meanwhile: they may not have come to this yet.
+        sync_directory(os.path.dirname(made))  # noqa: PTH120
 
 
 def sync_directory(directory: str) -> None:

@@ -18,7 +18,7 @@ from alkstore_localstores.errors import (
     LocalStoreError,
     shown,
 )
-from alkstore_localstores.opening import sync_directory
+from alkstore_localstores.opening import make_directory, sync_directory
 
 OWNED: Final = "queue-owned"
 LEGACY: Final = "queue"
@@ -168,7 +168,7 @@ class OwnerLock:
         """
         path = state.path / LOCK
         try:
-            state.path.mkdir(parents=True, exist_ok=True)
+            make_directory(str(state.path))
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _unusable(state.path, error) from error

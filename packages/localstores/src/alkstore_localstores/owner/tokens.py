@@ -11,7 +11,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from alkstore_localstores.errors import LOCAL_FILESYSTEM_ERROR, LocalStoreError
-from alkstore_localstores.opening import sync_directory
+from alkstore_localstores.opening import make_directory, sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ class Tokens:
         """
         path = self._directory / resource
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(str(self._directory), 0o700)
             token = self._read(path)
             if token is None:
                 token = secrets.token_urlsafe(_BYTES)
@@ -67,8 +67,9 @@ class Tokens:
         self.forget(resource)
         path = self._directory / resource
         try:
+            # Synced also when the file is gone already: whoever deleted it may not have come to it.
+            path.unlink(missing_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                path.unlink()
                 sync_directory(str(self._directory))
         except OSError as error:
             raise _failed(path, error) from error
