@@ -164,7 +164,6 @@ def test_a_backup_that_differs_stops_it(state, refuses, monkeypatch):
 
 def test_the_backup_is_durable_before_anything_is_moved(state, refuses, synced, monkeypatch):
     """With the directories above it."""
-
     rename = Path.rename
 
     def refuse(path, target):
@@ -175,7 +174,47 @@ def test_the_backup_is_durable_before_anything_is_moved(state, refuses, synced, 
     monkeypatch.setattr(Path, "rename", refuse)
     refuses(code="LOCAL_FILESYSTEM_ERROR", match="was not moved")
     backups = state / "queue-backups"
-    assert {state, backups, *backups.rglob("*")} <= set(synced)
+    (backup,) = backups.iterdir()
+    assert synced[0] == state
+    assert backups in synced
+    # It had another name when it was made durable.
+    (draft,) = {path for path in synced if path.parent == backups}
+    copies = {draft / path.relative_to(backup) for path in backup.rglob("*")}
+    assert len(copies) == 5
+    assert copies <= set(synced)
+
+
+def test_half_a_backup_does_not_look_like_one(state, refuses, monkeypatch):
+    """It is copied under another name, and is gone after a failure."""
+
+    def full(source, target, **_):
+        target.mkdir()
+        (target / "localqueue.sqlite").write_bytes((source / "localqueue.sqlite").read_bytes()[:99])
+        assert target.name.startswith(".jobs-")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(migration, "copytree", full)
+    refuses(code="LOCAL_FILESYSTEM_ERROR", match="was not moved")
+    assert list((state / "queue-backups").iterdir()) == []
+
+
+def test_a_move_that_may_not_last_says_that_it_was_made(state, monkeypatch):
+    """Whoever believes that nothing was moved would go on at the old place."""
+    sync = migration.sync_directory
+
+    def fail(directory):
+        if not (state / "queue" / "jobs").exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(directory)
+
+    monkeypatch.setattr(migration, "sync_directory", fail)
+    with pytest.raises(LocalStoreError, match=r"was moved to .*queue-owned.* unknown") as caught:
+        migrate_legacy(state, "jobs")
+    assert caught.value.code == "LOCAL_FILESYSTEM_ERROR"
+    assert not caught.value.retryable
+    assert "not moved" not in str(caught.value)
+    assert texts(state / "queue-owned" / "jobs" / "localqueue.sqlite") == ["a", "b"]
+    assert texts(f"{caught.value.context['backup']}/localqueue.sqlite") == ["a", "b"]
 
 
 def test_nobody_can_open_the_queue_meanwhile(state, monkeypatch, spawn):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 import stat
 import time
-from shutil import copytree
+from shutil import copytree, rmtree
 from typing import TYPE_CHECKING
 
 import attrs
@@ -51,7 +52,7 @@ def migrate_legacy(state_dir: str | os.PathLike[str], resource: str) -> Migratio
         LocalStoreError: `INVALID_INPUT` for a resource id out of its rules;
             `BINDING_SETUP_FAILED` when there is no such queue, it has another format, something
             holds its files or the destination exists; `LOCAL_FILESYSTEM_ERROR` when the system
-            refuses. The queue is where it was.
+            refuses. The queue is where it was, unless the message says that it was moved.
 
     """
     state = StateDirectory(state_dir)
@@ -93,8 +94,18 @@ def _move(state: StateDirectory, source: Path, destination: Path) -> Migration:
     if os.path.lexists(destination):
         raise _refused(f"{destination} exists already; nothing was moved", destination)
     source.rename(destination)
-    for directory in (destination.parent, source.parent, state.path):
-        sync_directory(str(directory))
+    try:
+        for directory in (destination.parent, source.parent, state.path):
+            sync_directory(str(directory))
+    except OSError as error:
+        raise LocalStoreError(
+            LOCAL_FILESYSTEM_ERROR,
+            f"{source} was moved to {destination}; whether that outlasts a power cut is unknown: "
+            f"{error}",
+            context={"path": str(destination), "backup": str(backup)},
+            hint=f"have the disk looked at before an owner starts; a copy is in {backup}",
+            retryable=False,
+        ) from error
     return Migration(source, destination, backup)
 
 
@@ -102,19 +113,30 @@ def _back_up(source: Path, home: Path) -> Path:
     """A durable copy of a directory, compared with it byte for byte."""
     make_directory(str(home), 0o700)
     backup = home / f"{source.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    if os.path.lexists(backup):
+        raise _refused(f"the backup {backup} exists already", backup, "try again")
+    # Under another name first: half a copy must not look like a backup.
+    draft = home / f".{backup.name}-{secrets.token_hex(8)}"
     try:
-        copytree(source, backup, symlinks=True)
-    except FileExistsError as error:
-        raise _refused(f"the backup {backup} exists already", backup, "try again") from error
-    for copy in [*backup.rglob("*"), backup, home]:
+        _copy(source, draft)
+        draft.rename(backup)
+        sync_directory(str(home))
+    except BaseException:
+        rmtree(draft, ignore_errors=True)
+        raise
+    return backup
+
+
+def _copy(source: Path, draft: Path) -> None:
+    copytree(source, draft, symlinks=True)
+    for copy in [*draft.rglob("*"), draft]:
         descriptor = os.open(copy, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    if _digests(source) != _digests(backup):
-        raise OSError(errno.EIO, f"the backup {backup} is not what was copied")
-    return backup
+    if _digests(source) != _digests(draft):
+        raise OSError(errno.EIO, f"the backup {draft} is not what was copied")
 
 
 def _digests(directory: Path) -> dict[str, str]:
