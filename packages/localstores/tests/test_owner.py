@@ -608,6 +608,43 @@ async def test_a_full_disk_lets_an_owner_start(tmp_path, monkeypatch):
         pass
 
 
+async def test_a_directory_of_queues_that_cannot_be_read_says_so(tmp_path, monkeypatch):
+    """When an owner starts and when a queue is deleted: never as if there were none."""
+
+    def refuse(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    async with QueueOwner(tmp_path) as owner:
+        await owner.create("jobs")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "iterdir", refuse)
+            for again in (owner.delete("unknown"), owner.create("new")):
+                assert await code_of(again) == "LOCAL_FILESYSTEM_ERROR"
+        await owner.delete("jobs")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", refuse)
+        assert await code_of(QueueOwner(tmp_path).start()) == "LOCAL_FILESYSTEM_ERROR"
+    (tmp_path / "queue-owned").rmdir()
+    (tmp_path / "queue-owned").touch()
+    assert await code_of(QueueOwner(tmp_path).start()) == "LOCAL_FILESYSTEM_ERROR"
+
+
+async def test_the_socket_answers_when_the_owner_fails(served, monkeypatch, caplog):
+    """With what it was, and the connection ends; the next command is carried out."""
+
+    async def fail(*_):
+        raise RuntimeError("a defect")
+
+    state = served.owner.state.path
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueOwner, "create", fail)
+        with pytest.raises(LocalStoreError, match=r"a defect.*unknown") as caught:
+            await asyncio.to_thread(ask, state, {"command": "create", "resource": "new"})
+    assert (caught.value.code, caught.value.internal) == ("QUEUE_OPERATION_FAILED", True)
+    assert "a command failed" in caplog.text
+    assert await asyncio.to_thread(ask, state, {"command": "create", "resource": "new"})
+
+
 @pytest.mark.parametrize("path", ["a\0b", 5, None])
 def test_a_state_directory_is_a_path(path):
     """Else the error is ours."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import sys
@@ -20,7 +21,9 @@ from alkstore_localstores.errors import (
     INVALID_INPUT,
     LOCAL_FILESYSTEM_ERROR,
     LOCAL_QUEUE_OWNER_NOT_READY,
+    QUEUE_OPERATION_FAILED,
     LocalStoreError,
+    shown,
 )
 from alkstore_localstores.owner.state import StateDirectory
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from alkstore_localstores.owner.owner import QueueOwner
+
+_log = logging.getLogger(__name__)
 
 _LINE_LIMIT = 1 << 20
 
@@ -101,18 +106,32 @@ class AdminServer:
             os.unlink(self._path)  # noqa: PTH108 - no Path in a coroutine
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            try:
-                line = await reader.readline()
-                request = json.loads(line)
-                answer = {"ok": await carry_out(self._owner, self._address, request)}
-            except LocalStoreError as error:
-                answer = {"error": error.envelope()}
-            except (ValueError, RecursionError):
-                answer = {"error": LocalStoreError(INVALID_INPUT, "this is no request").envelope()}
-            writer.write(json.dumps(answer).encode() + b"\n")
-            await writer.drain()
-        writer.close()
+        try:
+            with contextlib.suppress(ConnectionError):
+                writer.write(json.dumps(await self._answer(reader)).encode() + b"\n")
+                await writer.drain()
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> dict[str, Any]:
+        try:
+            request = json.loads(await reader.readline())
+        except (ValueError, RecursionError):
+            return {"error": LocalStoreError(INVALID_INPUT, "this is no request").envelope()}
+        try:
+            return {"ok": await carry_out(self._owner, self._address, request)}
+        except LocalStoreError as error:
+            return {"error": error.envelope()}
+        except Exception as error:  # noqa: BLE001 - whoever asked has to hear of it
+            _log.exception("a command failed")
+            failed = LocalStoreError(
+                QUEUE_OPERATION_FAILED,
+                f"the owner failed: {shown(error)}. Whether it has done what it was asked for is "
+                "unknown; its log says more",
+                internal=True,
+                retryable=False,
+            )
+            return {"error": failed.envelope()}
 
 
 def ask(state_dir: str | os.PathLike[str], request: dict[str, Any]) -> Any:

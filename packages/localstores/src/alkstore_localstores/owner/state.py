@@ -103,12 +103,17 @@ class StateDirectory:
             )
 
     def resources(self) -> list[str]:
-        """The queues that are there, in order."""
-        owned = self.path / OWNED
-        if not owned.is_dir():
-            return []
-        found = (entry.name for entry in owned.iterdir() if entry.is_dir())
-        return sorted(name for name in found if _RESOURCE.fullmatch(name))
+        """The queues that are there, in order.
+
+        Raises:
+            LocalStoreError: LOCAL_FILESYSTEM_ERROR: their directory cannot be read.
+
+        """
+        found = self._entries()
+        try:
+            return sorted(p.name for p in found if _RESOURCE.fullmatch(p.name) and p.is_dir())
+        except OSError as error:
+            raise _unusable(self.path, error) from error
 
     def set_aside(self, resource: str) -> Path:
         """Take a queue's directory away from its name, and return where it is now.
@@ -130,10 +135,23 @@ class StateDirectory:
         return doomed
 
     def set_aside_before(self) -> list[tuple[str, Path]]:
-        """What earlier owners have set aside and not deleted: of which queues, and where."""
-        owned = self.path / OWNED
-        found = owned.glob(f"{_DELETED}*-*") if owned.is_dir() else ()
-        return [(path.name.removeprefix(_DELETED).rpartition("-")[0], path) for path in found]
+        """What was set aside before and is not deleted yet: of which queues, and where.
+
+        Raises:
+            LocalStoreError: LOCAL_FILESYSTEM_ERROR: their directory cannot be read.
+
+        """
+        found = (path for path in self._entries() if path.name.startswith(_DELETED))
+        named = ((path.name.removeprefix(_DELETED).rpartition("-")[0], path) for path in found)
+        return [(resource, path) for resource, path in named if resource]
+
+    def _entries(self) -> list[Path]:
+        try:
+            return list((self.path / OWNED).iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unusable(self.path, error) from error
 
     def delete(self, doomed: Path) -> None:
         """Delete what was set aside. Nothing to do when it is gone.
@@ -207,7 +225,7 @@ class OwnerLock:
 def _unusable(path: Path, error: OSError) -> LocalStoreError:
     return LocalStoreError(
         LOCAL_FILESYSTEM_ERROR,
-        f"the state directory {path} cannot be used: {error.strerror}",
+        f"the state directory {path} cannot be used: {error}",
         context={"directory": str(path)},
     )
 
