@@ -12,6 +12,7 @@ from alkstore_localstores import LocalKv, LocalStoreError
 from alkstore_localstores.files import StoreFile
 from alkstore_localstores.formats import QUEUE
 from alkstore_localstores.guard import Guard, _lock, is_live, is_locked
+from alkstore_localstores.holders import refuse_live
 
 # Files and locks, whichever interpreter it is.
 pytestmark = pytest.mark.once
@@ -284,6 +285,27 @@ async def test_what_a_link_leads_to_is_not_emptied(tmp_path, driver):
         async with LocalKv(tmp_path / "kv", driver=driver) as kv:
             await kv.put("k", b"v")
     assert other.read_bytes().startswith(b"precious")
+
+
+async def test_a_lock_file_that_cannot_be_read_is_not_taken_for_free(tmp_path, path, driver):
+    """Whoever cannot tell whether somebody is there must not open, move or inspect anything."""
+    async with LocalKv(tmp_path, driver=driver):
+        pass
+    lock = tmp_path / "localkv.sqlite-tshm"
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(lock)
+    for ask in (is_locked, is_live):
+        with pytest.raises(OSError, match="symbolic links"):
+            ask(str(lock).removesuffix("-tshm" if ask is is_live else ""))
+    with pytest.raises(LocalStoreError, match="in use cannot be told") as caught:
+        refuse_live(str(path))
+    assert caught.value.code == "LOCAL_FILESYSTEM_ERROR"
+    with pytest.raises(LocalStoreError) as caught:
+        await LocalKv(tmp_path, driver=driver).open()
+    assert caught.value.code == "LOCAL_FILESYSTEM_ERROR"
+    lock.unlink()
+    async with LocalKv(tmp_path, driver=driver):
+        pass
 
 
 @pytest.mark.parametrize("suffix", ["-tshm", "-shm"])

@@ -103,7 +103,12 @@ class Guard:
 
 
 def is_live(database: str) -> bool:
-    """Whether Turso's multi-process mode has the database open. Changes nothing."""
+    """Whether Turso's multi-process mode has the database open. Changes nothing.
+
+    Raises:
+        OSError: nobody can tell.
+
+    """
     # A lock for writing is held by whoever is about to find that out.
     found = _lock_found(database + SUFFIX, length=1, at_least=1)
     return found is not None and found == fcntl.F_RDLCK
@@ -113,6 +118,10 @@ def is_locked(path: str) -> bool:
     """Whether a process, this one included, has locked any of the file. Changes nothing.
 
     Not for a file that this process has open through SQLite: its locks would go.
+
+    Raises:
+        OSError: nobody can tell.
+
     """
     return _lock_found(path, length=0, at_least=0) is not None
 
@@ -124,7 +133,7 @@ def _lock_found(path: str, *, length: int, at_least: int) -> int | None:
     try:
         # Whoever opens a pipe waits for its other end, unless he says that he will not.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return None
     try:
         if os.fstat(descriptor).st_size < at_least:

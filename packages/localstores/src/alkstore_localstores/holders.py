@@ -25,7 +25,7 @@ def refuse_live(database: str) -> None:
     """Refuse a database that a process has open, as far as its locks and the system tell.
 
     Raises:
-        LocalStoreError: somebody has.
+        LocalStoreError: somebody has, or nobody can tell.
 
     """
     _need_linux()
@@ -33,7 +33,13 @@ def refuse_live(database: str) -> None:
         if registry.is_noted(database):
             raise _in_use(database, [os.getpid()])
     found = _holders([database, *siblings(database)])
-    if found or guard.is_locked(database + guard.SUFFIX):
+    try:
+        in_use = bool(found) or guard.is_locked(database + guard.SUFFIX)
+    except OSError as error:
+        raise LocalStoreError(
+            LOCAL_FILESYSTEM_ERROR, f"whether {database} is in use cannot be told: {error}"
+        ) from error
+    if in_use:
         raise _in_use(database, found)
 
 
