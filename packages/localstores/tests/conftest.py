@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import aiohttp
@@ -93,6 +94,11 @@ def spawn(tmp_path_factory):
     yield start
     for actor in actors:
         actor.discard()
+
+
+def runners() -> set[int | None]:
+    """The threads of the stores that are open in this process."""
+    return {thread.ident for thread in threading.enumerate() if "alkstore" in thread.name}
 
 
 @pytest.fixture(params=["sqlite3", "turso"])

@@ -10,7 +10,7 @@ import threading
 import tracemalloc
 
 import pytest
-from conftest import Refused
+from conftest import Refused, runners
 
 from alkstore_core.sql.op import Mode
 from alkstore_localstores import LocalKv, LocalStoreError, files, queue_ops
@@ -107,11 +107,6 @@ class Held:
         self._gone_on.set()
 
 
-def runners() -> list[str]:
-    """The threads of open stores."""
-    return [thread.name for thread in threading.enumerate() if "alkstore" in thread.name]
-
-
 async def turns() -> None:
     """Let every task come as far as it can."""
     for _ in range(10):
@@ -120,6 +115,7 @@ async def turns() -> None:
 
 async def test_a_cancelled_close_ends_first(tmp_path):
     """So does another one, and nobody can open the store before."""
+    before = runners()
     held = Held()
 
     def clock() -> int:
@@ -146,13 +142,14 @@ async def test_a_cancelled_close_ends_first(tmp_path):
     with pytest.raises(asyncio.CancelledError):
         await first
     await asyncio.gather(second, third, sending)
-    assert runners() == []
+    assert runners() == before
     async with file:
         assert await file.run(Mode.READ, queue_ops.stats) == (1, 1, 0)
 
 
 async def test_an_open_that_is_cancelled_twice_leaves_no_thread(tmp_path, monkeypatch):
     """It goes on when what it has begun is undone."""
+    before = runners()
     held = Held()
     connect = Opener.connect
 
@@ -176,11 +173,12 @@ async def test_an_open_that_is_cancelled_twice_leaves_no_thread(tmp_path, monkey
     with pytest.raises(asyncio.CancelledError):
         await opening
     await closing
-    assert runners() == []
+    assert runners() == before
 
 
 async def test_a_close_during_an_open_closes_what_that_opened(tmp_path, monkeypatch):
     """No half of it stays open."""
+    before = runners()
     held = Held()
     connect = Opener.connect
 
@@ -198,7 +196,7 @@ async def test_a_close_during_an_open_closes_what_that_opened(tmp_path, monkeypa
     finally:
         held.let_go()
     await asyncio.gather(opening, closing)
-    assert runners() == []
+    assert runners() == before
     with pytest.raises(LocalStoreError, match="closed"):
         await kv.get("k")
 

@@ -4,11 +4,10 @@ import asyncio
 import errno
 import os
 import stat
-import threading
 from pathlib import Path
 
 import pytest
-from conftest import Served
+from conftest import Served, runners
 
 from alkstore_localstores import LocalStoreError
 from alkstore_localstores.messages import QueueStats
@@ -510,6 +509,7 @@ async def cancel_twice(task, reached) -> None:
 
 async def test_a_cancelled_deletion_is_not_left_half_done(tmp_path):
     """It ends, then the cancellation goes on, and the owner's end waits for both."""
+    before = runners()
     owner = QueueOwner(tmp_path)
     await owner.start()
     await owner.create("jobs")
@@ -525,7 +525,7 @@ async def test_a_cancelled_deletion_is_not_left_half_done(tmp_path):
         await deletion
     assert list((tmp_path / "queue-owned").iterdir()) == []
     assert list((tmp_path / "queue-tokens").iterdir()) == []
-    assert "alkstore-runner" not in [thread.name for thread in threading.enumerate()]
+    assert runners() == before
 
 
 async def test_a_cancelled_creation_is_not_left_half_done(owner, monkeypatch):
@@ -555,6 +555,7 @@ async def test_a_cancelled_creation_is_not_left_half_done(owner, monkeypatch):
 
 async def test_a_cancelled_end_closes_every_queue(tmp_path):
     """Only then does it let another owner in."""
+    before = runners()
     owner = QueueOwner(tmp_path)
     await owner.start()
     for resource in ("a", "b"):
@@ -567,7 +568,7 @@ async def test_a_cancelled_end_closes_every_queue(tmp_path):
         assert await code_of(QueueOwner(tmp_path).start()) == "BINDING_SETUP_FAILED"
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert "alkstore-runner" not in [thread.name for thread in threading.enumerate()]
+    assert runners() == before
     async with QueueOwner(tmp_path) as again:
         assert again.resources == ["a", "b"]
 
