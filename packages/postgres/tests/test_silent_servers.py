@@ -45,6 +45,23 @@ class HalfOpen(Proxy):
         await asyncio.Event().wait()
 
 
+class Fatal(Proxy):
+    """Once told to, lets anybody in whose session ends with its first BEGIN, as a pooler may."""
+
+    deadly = False
+    begun = 0
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(65536):
+            if self.deadly and data[:1] == b"Q" and b"BEGIN" in data:
+                self.begun += 1
+                sql = b"SELECT pg_terminate_backend(pg_backend_pid())\0"
+                data = b"Q" + (len(sql) + 4).to_bytes(4, "big") + sql
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError
+
+
 @pytest.fixture
 def hasty(monkeypatch):
     """Little grace for those that say nothing."""
@@ -77,6 +94,23 @@ async def test_calls_on_a_new_connection_end(hasty, store, postgres_url):
                 with pytest.raises(DatabaseError):
                     await other.begin_tx()
             await other.close()
+
+
+async def test_a_begin_that_ends_its_connection(postgres_url):
+    """Whoever begins where each BEGIN is answered by the connection's end hears of it."""
+    async with (
+        Fatal(postgres_url) as proxy,
+        PostgresStore(proxy.url, opts=PostgresOpts(pool_size=1)) as store,
+    ):
+        proxy.deadly = True
+        async with asyncio.timeout(BOUND):
+            with pytest.raises(DatabaseError, match="refused an operation"):
+                await store.begin_tx()
+        assert driver.TRIES == proxy.begun
+        proxy.deadly = False
+        async with store.transaction() as tx:
+            await tx.enqueue_tx("q", 1)
+        assert 1 == (await store.queue("q").stats()).ready
 
 
 async def test_goodbye_without_hanging_up(store, sql, postgres_url):

@@ -16,7 +16,7 @@ from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, refused
 from alkstore_core.sql.op import Driver, Mode, Op
 from alkstore_postgres.connections import GRACE, forgot, judge, unsent
-from alkstore_postgres.driver import execute
+from alkstore_postgres.driver import TRIES, execute
 from alkstore_postgres.servers import STANDBY, UnfitError
 from alkstore_postgres.session import PostgresTxSession
 from alkstore_postgres.streams import Publishing
@@ -71,11 +71,18 @@ class Transactions:
         """Begin at READ COMMITTED, whatever the database's default is.
 
         Raises:
-            DatabaseError: no connection was free in time, or the server cannot be reached.
+            DatabaseError: no connection was free in time, the server cannot be reached, or it
+                refuses to begin.
 
         """
+        tries = TRIES
         while True:
             connection, raw = await self._connect()
+            if raw.is_closed():
+                # Those that a restarted server has hung up on do not count.
+                await _give_up(connection, raw)
+                continue
+            tries -= 1
             try:
                 if raw.is_in_transaction():
                     # Somebody else's, left behind past SQLAlchemy.
@@ -87,7 +94,7 @@ class Transactions:
                 await _give_up(connection, raw)
                 if not isinstance(error, Exception):
                     raise
-                if not was_dead:
+                if not was_dead or not tries:
                     raise refused(self._describe, error) from error
         session = PostgresTxSession(
             self._schema,
@@ -194,8 +201,8 @@ async def _forget(connection: AsyncConnection) -> None:
 async def _give_up(connection: AsyncConnection, raw: asyncpg.Connection) -> None:
     raw.terminate()
     if not connection.closed:
+        await _forget(connection)
         if not connection.invalidated:
-            (await connection.get_raw_connection()).info.pop(_LOSE, None)
             await connection.invalidate()
         await connection.close()
 
