@@ -477,6 +477,69 @@ async def test_a_lost_lease_cancels_the_handler(engine, store, consume, clock, c
     assert 0 == offset(engine)
 
 
+@pytest.mark.parametrize("cut", ["lock lost", "grace over"])
+@pytest.mark.parametrize("raised", [ValueError("broken off"), Fail("broken off")])
+async def test_what_a_handler_makes_of_being_cut_is_no_failure(
+    engine, store, consume, clock, caplog, cut, raised
+):
+    """Its event comes again: neither skipped nor counted as a try."""
+    await store.stream("s").publish(1)
+    begun = []
+
+    async def handler(_):
+        begun.append(clock.now())
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if len(begun) == 1:
+                raise raised from None
+            raise
+
+    running = consume(handler, max_attempts=1, on_poison="skip", grace=7)
+    await until(lambda: begun)
+    if cut == "lock lost":
+        await asleep(clock, 1_010)
+        del engine.data.leases["consumer/s/c"]
+        await clock.advance(10)
+        await until(lambda: len(begun) == 2)
+    else:
+        running.stop.stop()
+        await asleep(clock, 1_007)
+        await clock.advance(7)
+        await running.task
+
+    assert "its handler raised when it was cut" in caplog.text
+    assert "skips" not in caplog.text
+    assert 0 == offset(engine)
+
+
+async def test_a_lost_lease_lets_nothing_more_begin(engine, store, consume, clock):
+    """Also when the handler did not heed its cancellation and the next event is there already."""
+    await store.stream("s").publish_many([1, 2])
+    begun, go = [], asyncio.Event()
+
+    async def handler(payload):
+        begun.append(payload)
+        try:
+            await go.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+
+    running = consume(handler)
+    await until(lambda: begun)
+    await asleep(clock, 1_010)
+    acquire = engine.hold("before", "acquire")
+    del engine.data.leases["consumer/s/c"]
+    await clock.advance(10)
+    await acquire.reached.wait()
+    seen, live = list(begun), running.worker.live
+    go.set()
+    acquire.open()
+
+    assert [1] == seen
+    assert not live
+
+
 async def test_a_process_that_stood_still_begins_no_event(engine, store, consume, seen, clock):
     """Its lease is over before it has heard so: the event is the successor's."""
     gate = engine.hold("after", "read")
@@ -562,6 +625,28 @@ async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume
     await asyncio.sleep(0)
 
     assert "its handler does not end" in caplog.text
+    assert ["consumer/s/c"] == list(engine.data.leases), "another one would run beside it"
+
+
+async def test_a_thread_that_goes_on_keeps_the_lock_until_it_lapses(store, engine, consume, clock):
+    """A plain function cannot be cancelled: nobody begins its event beside it."""
+    await store.stream("s").publish(1)
+    begun, go = threading.Event(), threading.Event()
+
+    def handler(_):
+        begun.set()
+        go.wait(30)
+
+    running = consume(handler, grace=7)
+    await wait_for(begun.is_set)
+    running.stop.stop()
+    await asleep(clock, 1_007)
+    await clock.advance(7)
+    await running.task
+    leases = list(engine.data.leases)
+    go.set()
+
+    assert ["consumer/s/c"] == leases
 
 
 async def test_a_call_that_never_returns_does_not_hold_up_the_end_for_ever(

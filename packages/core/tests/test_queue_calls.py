@@ -517,3 +517,14 @@ async def test_durations_are_above_zero(engine, store, queue, value):
         store.queue("q", QueueOpts(visibility_timeout_s=value))
 
     assert [] == engine.calls
+
+
+async def test_heartbeat_batch_tells_claims_of_one_job_apart(clock, queue):
+    """A lapsed claim is not live because a later one of the same job is."""
+    await queue.enqueue(1)
+    lapsed = await queue.claim_one("w")
+    await clock.advance(301)
+    live = await queue.claim_one("w")
+
+    assert [live] == await queue.heartbeat_batch([lapsed, live], 10)
+    assert [] == await queue.heartbeat_batch([lapsed], 10)

@@ -10,6 +10,7 @@ from dict_engine import DictEngine, until
 
 from alkstore_core import Closed, DatabaseError, JobState, LeadershipLost, StopToken, Store
 from alkstore_core.worker import App, Consumer, Fail, PoisonedEvent, Worker, run
+from alkstore_core.worker import running as running_module
 
 
 @pytest.fixture
@@ -156,6 +157,56 @@ async def test_a_cancellation_is_a_stop_without_grace(engine, store, start, hand
 
     assert (JobState.PENDING, 0) == (engine.data.jobs[1].state, engine.data.jobs[1].attempts)
     assert {} == engine.data.leases
+
+
+async def test_a_second_cancellation_leaves_no_runner_behind(engine, store, start, handler):
+    """`run` ends when they have: the store is closed under them by whoever waits for it."""
+    handler.go.clear()
+    await store.queue("q").enqueue(1)
+    release = engine.hold("before", "release")
+
+    running = start(run(Worker(store, "q", handler), signals=False))
+    await until(lambda: handler.seen)
+    running.cancel()
+    await release.reached.wait()
+    running.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    early = running.done()
+    release.open()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not early
+    assert JobState.PENDING is engine.data.jobs[1].state
+
+
+async def test_schedules_that_get_no_answer_are_left_behind(
+    store, start, handler, monkeypatch, caplog
+):
+    """The end has a bound, whatever the database does."""
+    monkeypatch.setattr(running_module, "CLEANUP_S", 0.01)
+    monkeypatch.setattr(running_module, "ANSWER_S", 0.01)
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def run_schedules(_):
+        begun.set()
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    monkeypatch.setattr(store, "run_schedules", run_schedules)
+    stop = StopToken()
+    running = start(run(Worker(store, "q", handler), schedules=store, stop=stop, signals=False))
+    await begun.wait()
+    stop.stop()
+    async with asyncio.timeout(30):
+        await running
+    go.set()
+
+    assert "schedules: no answer of the database" in caplog.text
 
 
 @pytest.mark.parametrize("error", [LeadershipLost("gone"), DatabaseError("away")])

@@ -157,6 +157,54 @@ async def test_what_a_handler_raises_decides(engine, store, work, raised, state,
     assert job(engine).last_error.startswith(error)
 
 
+class Unspeakable:
+    """A reason without a text."""
+
+    def __str__(self):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("control", [Fail, Retry])
+async def test_a_reason_without_a_text_is_told_all_the_same(engine, store, work, control):
+    """The outcome is not lost, and the worker goes on."""
+    await store.queue("q").enqueue_many([1, 2])
+
+    async def handler(payload):
+        if payload == 1:
+            raise control(Unspeakable())
+
+    work(handler)
+    await until(lambda: 2 not in engine.data.jobs)
+
+    job = engine.data.jobs[1]
+    assert JobState.PROCESSING is not job.state
+    assert job.last_error
+
+
+async def test_what_is_raised_after_settling_is_logged(engine, store, work, caplog):
+    """The answer stands, the error is not swallowed."""
+    await store.queue("q").enqueue(1)
+
+    async def handler(handle: JobHandle):
+        await handle.ack()
+        raise ValueError("too late")
+
+    work(handler)
+    await until(lambda: "too late" in caplog.text)
+
+    assert {} == engine.data.jobs
+    assert "raised after it was settled or lost" in caplog.text
+
+
+async def test_a_call_that_cancels_itself_is_no_orderly_end(engine, store, work):
+    """A worker that nobody stopped does not end as if somebody had."""
+    engine.faults["claim"] += [asyncio.CancelledError()]
+
+    running = work(lambda: None)
+    with pytest.raises(RuntimeError, match="cancelled from within"):
+        await running.task
+
+
 async def test_retry_with_a_delay_waits_that_long(engine, store, work):
     """`Retry(delay=…)` makes the job due after that many seconds, whatever the backoff says."""
     await store.queue("q", QueueOpts(backoff_base_s=10)).enqueue(1)

@@ -117,6 +117,38 @@ async def test_a_cancelled_run_gives_back_at_once(engine, store, work, endless):
     assert (JobState.PENDING, 0) == (job(engine).state, job(engine).attempts)
 
 
+async def test_a_claim_that_comes_after_the_end_is_given_back(
+    engine, store, work, clock, monkeypatch
+):
+    """The worker left while its database did not answer; what it claimed meanwhile is free."""
+    await store.queue("q").enqueue_many([1, 2])
+    silence = asyncio.Event()
+    telling = asyncio.Event()
+
+    async def tell():
+        telling.set()
+        await silence.wait()
+
+    async def handler(payload):
+        if payload == 1:
+            monkeypatch.setattr(running.worker._settling, "tell", tell)
+            engine.hold("after", "claim")
+
+    running = work(handler, concurrency=1)
+    await until(lambda: engine.held)
+    (claim,) = engine.held
+    await asyncio.gather(telling.wait(), claim.reached.wait())
+    running.abort.stop()
+    for now in (1_005, 1_006):
+        await asleep(clock, now)
+        await clock.advance(now - clock.now())
+    await running.task
+    claim.open()
+
+    await until(lambda: job(engine, 2).attempts == 0)
+    assert JobState.PENDING is job(engine, 2).state
+
+
 async def test_giving_back_is_tried_once(engine, store, work, endless, caplog):
     """A job whose release got no answer is left to its lapse: it may be somebody else's by now."""
     await store.queue("q").enqueue(1)

@@ -158,7 +158,8 @@ class JobSource:
                 wanted[handle.claim] = handle
         self._runtime.session()
         live: list[JobHandle] = []
-        claims = sorted(wanted)
+        # Of several claims of one job the last alone may be live, and it is told by the job's id.
+        claims = list({claim.id: claim for claim in sorted(wanted)}.values())
         for start in range(0, len(claims), CHUNK):
             chunk = claims[start : start + CHUNK]
             if self._runtime.slot.taken:

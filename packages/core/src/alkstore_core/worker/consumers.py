@@ -49,10 +49,11 @@ class Consumer(Runner):
     `Retry` says; no later event is handled before. After `max_attempts` tries, or at once when
     it raises `Fail` or `CodecError`, `on_poison` decides: `"stop"` ends the consumer with
     `PoisonedEvent`, `"skip"` logs an error and goes on behind the event. Without `max_attempts`
-    it tries for ever. Trouble with the store's own database does not count as a try.
+    it tries for ever. A `DatabaseError`, of this store or another, does not count as a try.
 
     Once stopped it lets the handler end for `grace` seconds, then cancels it. Its event comes
-    again. A plain function cannot be cancelled and is left to itself.
+    again. A plain function cannot be cancelled; like an async one that does not end it is left to
+    itself, and whoever stands by waits until the lock has lapsed.
 
     Raises:
         TypeError: the handler's signature cannot be served.
@@ -121,7 +122,7 @@ class Consumer(Runner):
     @property
     def live(self) -> bool:
         """Whether it is the one that handles events, of all under its name."""
-        return self._following is not None
+        return self._following is not None and not self._cut
 
     @property
     def lock(self) -> str:
@@ -136,7 +137,9 @@ class Consumer(Runner):
         try:
             while not self._stopping:
                 try:
-                    if await self._lease.take():
+                    # The thread of a handler that was cut may be at an event still.
+                    if not self._threads.busy and await self._lease.take():
+                        backoff.reset()
                         await self._lead()
                     else:
                         # A holder that ends says so; one that dies leaves its lease to lapse.
@@ -176,6 +179,8 @@ class Consumer(Runner):
             if not following.done():
                 _log.warning("%s: its handler does not end; it is left behind", self._label)
         await self._save()
+        if self._threads.busy or not following.done():
+            self._lease.leave()
         await self._lease.give_up()
         if following.done() and not following.cancelled():
             following.result()
@@ -218,10 +223,13 @@ class Consumer(Runner):
         async with self._stream.subscribe(self._name, ended) as events:
             while (event := await self._next(events)) is not None:
                 # A process that stood still hears of its lost lease later than of the event.
-                if self._stopping or not self._lease.live or not await self._handle(event):
+                if self._is_over() or not await self._handle(event):
                     return
             if not self._stopping:
                 raise wakes_ended(self._label)
+
+    def _is_over(self) -> bool:
+        return self._cut or self._stopping or not self._lease.live
 
     async def _next(self, events: EventReceiver) -> StreamEvent | None:
         backoff = Backoff()
@@ -241,24 +249,34 @@ class Consumer(Runner):
                 await (self._call_in_tx(event) if self._in_tx else self._call(event))
             except (KeyboardInterrupt, GeneratorExit):
                 raise
-            except DatabaseError as error:
-                _log.warning("%s: offset %d: %s", self._label, event.offset, error)
-                await self._until_stopped_or(asyncio.sleep(outage.take()))
-            except BaseException as error:
-                if self._cut and isinstance(error, asyncio.CancelledError):
-                    raise
-                # A handler may meet other stores; that ours was closed is no event's fault.
-                self._store.check()
-                attempts += 1
-                if self._is_poison(error, attempts):
-                    self._poisoned(event, error)
-                    return True
-                await self._wait_before_next(event, error, attempts)
+            except BaseException as error:  # noqa: BLE001 - also `sys.exit` is a failed try.
+                if self._was_cut(error):
+                    return False
+                if isinstance(error, DatabaseError):
+                    told = (self._label, event.offset, error)
+                    _log.warning("%s: offset %d: %s", *told, exc_info=error)
+                    await self._until_stopped_or(asyncio.sleep(outage.take()))
+                else:
+                    # A handler may meet other stores; that ours was closed is no event's fault.
+                    self._store.check()
+                    attempts += 1
+                    if self._is_poison(error, attempts):
+                        self._poisoned(event, error)
+                        return True
+                    await self._wait_before_next(event, error, attempts)
             else:
                 await self._passed(event)
                 return True
-            if self._stopping or not self._lease.live:
+            if self._is_over():
                 return False
+
+    def _was_cut(self, error: BaseException) -> bool:
+        """Whether it was cut, and raised this for it: then its event has not failed."""
+        if self._cut:
+            if isinstance(error, asyncio.CancelledError):
+                raise error
+            _log.warning("%s: its handler raised when it was cut", self._label, exc_info=error)
+        return self._cut
 
     async def _call_in_tx(self, event: StreamEvent) -> None:
         stream, name = self._stream.name, self._name
@@ -305,6 +323,9 @@ class Consumer(Runner):
         stopping = asyncio.ensure_future(self._ended.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                # A clock that cannot wait must not let the handler spin.
+                waiting.result()
         finally:
             waiting.cancel()
             stopping.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from alkstore_core.errors import DatabaseError
@@ -67,6 +68,10 @@ class Lease:
                 deadline.cancel()
         return "its renewal was refused"
 
+    def leave(self) -> None:
+        """Let it lapse: what it stands for still goes on."""
+        self._lock = None
+
     async def give_up(self) -> None:
         """Free it, and tell those who stand by; what fails there only makes them wait."""
         lock, self._lock = self._lock, None
@@ -89,8 +94,7 @@ class Lease:
     async def _renew(self, lock: Lock) -> bool:
         mark = self._store.mark()
         renewed = await lock.renew(self.seconds)
-        if renewed:
-            self._reached = mark
+        self._reached = mark if renewed else -math.inf
         return renewed
 
 

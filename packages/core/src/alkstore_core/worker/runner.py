@@ -104,6 +104,8 @@ class Runner(ABC):
         if error is not None:
             raise error
         if working.cancelled():
+            if not self._leaving:
+                raise RuntimeError(f"the work of a {type(self).__name__} was cancelled from within")
             _log.warning("a %s ended without an answer of the database", type(self).__name__)
 
     def _help(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -147,7 +149,7 @@ class Runner(ABC):
         self._leaving = True
         self._alarm.ring()
         # A call of the database that never returns must not keep the process.
-        while self._working is not None:
+        while self._working is not None and not self._working.done():
             await self._store.sleep_until(self._store.mark() + ANSWER_S)
             self._working.cancel()
 

@@ -9,9 +9,11 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
+from alkstore_core.completion import to_the_end
 from alkstore_core.errors import DatabaseError, LeadershipLost
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -51,18 +53,21 @@ async def run(
     ending, abort = StopToken(), StopToken()
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(runner.run(ending, abort=abort)) for runner in runners]
-    if schedules is not None:
-        tasks.append(loop.create_task(_run_schedules(schedules, ending)))
+    scheduling = None if schedules is None else loop.create_task(_run_schedules(schedules, ending))
+    if scheduling is not None:
+        tasks.append(scheduling)
     passing_on = loop.create_task(_pass_on(stop or StopToken(), ending))
     for task in tasks:
         task.add_done_callback(lambda _: ending.stop())
     with _signals(ending, abort) if signals else contextlib.nullcontext():
+        waiting = loop.create_task(_until_ended(tasks, scheduling, ending))
         try:
-            await asyncio.wait(tasks)
+            await asyncio.shield(waiting)
         except asyncio.CancelledError:
+            ending.stop()
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await to_the_end(waiting)
             raise
         finally:
             passing_on.cancel()
@@ -71,6 +76,22 @@ async def run(
         raise errors[0]
     if errors:
         raise BaseExceptionGroup("several runners failed", errors)
+
+
+async def _until_ended(
+    tasks: list[asyncio.Task[None]], scheduling: asyncio.Task[None] | None, ending: StopToken
+) -> None:
+    """Runners see to their own end; schedules may wait for a database that never answers."""
+    await ending.wait()
+    others = [task for task in tasks if task is not scheduling]
+    if others:
+        await asyncio.wait(others)
+    if scheduling is not None:
+        await asyncio.wait((scheduling,), timeout=CLEANUP_S + ANSWER_S)
+        if not scheduling.done():
+            _log.warning("schedules: no answer of the database; they are left behind")
+            scheduling.cancel()
+            tasks.remove(scheduling)
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

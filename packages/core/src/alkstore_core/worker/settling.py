@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from alkstore_core.errors import Closed, CodecError, DatabaseError
+from alkstore_core.policy.errortext import storable_error
 from alkstore_core.worker.alarm import Backoff
 from alkstore_core.worker.outcomes import Fail, Retry
 from alkstore_core.worker.runs import Cause
@@ -93,14 +94,14 @@ class Settling:
             text = f"timed out after {timeout:g} s"
             self.retry(run, text)
         elif isinstance(error, Retry):
-            text = str(error)
             self.retry(run, error.reason, error.delay)
+            text = _said(error)
         elif isinstance(error, Fail):
-            text = str(error)
             self.fail(run, error.reason)
+            text = _said(error)
         elif isinstance(error, CodecError):
-            text = str(error)
             self.fail(run, error)
+            text = str(error)
         elif isinstance(error, asyncio.CancelledError):
             text = "the handler was cancelled, not by its worker"
             self.retry(run, text)
@@ -185,6 +186,11 @@ class Settling:
         self._settled([run])
         if not took:
             _late(self.label, 1)
+
+
+def _said(error: Retry | Fail) -> str:
+    """Whatever the handler gave as the reason, it has a text here."""
+    return str(error) if error.reason is None else storable_error(error.reason)
 
 
 def _late(label: str, count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import logging
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _Call = tuple["asyncio.Future[Any]", "Callable[[], Any]"]
 
@@ -29,6 +32,11 @@ class Threads:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._started = 0
         self._busy = 0
+
+    @property
+    def busy(self) -> int:
+        """How many calls have not returned, whether or not somebody still waits for them."""
+        return self._busy
 
     async def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call a function in a thread, with the caller's context variables.
@@ -75,6 +83,8 @@ class Threads:
     def _answer(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         self._busy -= 1
         if future.done():
+            if error is not None:
+                _log.warning("%s: raised after it was given up", self._name, exc_info=error)
             return
         if error is None:
             future.set_result(value)

@@ -94,7 +94,6 @@ class Worker(Runner):
         self._call = wrapped(callee.call(self._threads), middlewares)
         self._concurrency = concurrency
         self._timeout = timeout
-        self._grace = grace
         self._running = 0
         self._maybe = False
         self._threads_left: set[Run] = set()
@@ -155,14 +154,19 @@ class Worker(Runner):
             claiming = asyncio.get_running_loop().create_task(self._claim(self._free()))
         try:
             if self._settling.due:
-                await self._settling.tell()
-        except Closed as error:
-            self._break(error)
-        if claiming is not None:
-            try:
-                await claiming
-            except Exception as error:  # noqa: BLE001 - raised once everything has ended.
-                self._break(error)
+                try:
+                    await self._settling.tell()
+                except Closed as error:
+                    self._break(error)
+            if claiming is not None:
+                try:
+                    await claiming
+                except Exception as error:  # noqa: BLE001 - raised once everything has ended.
+                    self._break(error)
+        finally:
+            if claiming is not None:
+                # Cancelled, it gives back what it gets: nobody would tell of it here.
+                claiming.cancel()
 
     async def _claim(self, count: int) -> None:
         self._maybe = False
@@ -192,7 +196,7 @@ class Worker(Runner):
 
     async def _execute(self, run: Run) -> None:
         run.begun = True
-        if run.cut_at <= self._store.mark():
+        if run.cause is Cause.LOST or run.cut_at <= self._store.mark():
             # The process stood still, or the answer took too long: others may have it already.
             run.cause = Cause.LOST
             job = run.handle.job
@@ -220,6 +224,12 @@ class Worker(Runner):
             return
         if run.cause is Cause.LOST or run.handle.settled:
             self._pulse.remove((run,))
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                _log.warning(
+                    "%s: job %d raised after it was settled or lost",
+                    *(self._label, run.handle.job.id),
+                    exc_info=error,
+                )
         elif error is not None:
             self._settling.raised(run, error, self._timeout)
         elif run.cause is Cause.TIMEOUT and not self._is_async:
