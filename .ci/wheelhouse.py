@@ -152,7 +152,7 @@ def main() -> None:
         return
     named = options.requirement
     if named == ["all"]:
-        extras = {"alkstore-core": "[sql]", "alkstore-localstores": "[http,turso]"}
+        extras = {"alkstore-core": "[cli,sql]", "alkstore-localstores": "[http,turso]"}
         named = [d + extras.get(d, "") for d in distributions()]
     install(named, options.group, at_lowest=options.lowest)
 

@@ -45,9 +45,10 @@ BRINGS = {
 
 IMPORT_ALL_BUT_SQL = """
 import importlib, pkgutil, sys, alkstore_core
+extras = {"alkstore_core.cli", "alkstore_core.sql"}
 def import_all(package):  # walk_packages would import alkstore_core.sql to look into it
     for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if found.name != "alkstore_core.sql":
+        if found.name not in extras:
             module = importlib.import_module(found.name)
             if found.ispkg:
                 import_all(module)
