@@ -104,6 +104,9 @@ def lowest() -> str:
         "--all-extras",
         *(f"--no-emit-package={m}" for m in distributions()),
         *(m / "pyproject.toml" for m in members()),
+        # Each release of OpenTelemetry's SDK asks for the API of just that release.
+        "--group",
+        "pyproject.toml:telemetry",
         "--output-file",
         out,
     )
@@ -152,7 +155,10 @@ def main() -> None:
         return
     named = options.requirement
     if named == ["all"]:
-        extras = {"alkstore-core": "[cli,sql]", "alkstore-localstores": "[http,turso]"}
+        extras = {
+            "alkstore-core": "[cli,otel,prometheus,sql]",
+            "alkstore-localstores": "[http,turso]",
+        }
         named = [d + extras.get(d, "") for d in distributions()]
     install(named, options.group, at_lowest=options.lowest)
 
