@@ -55,8 +55,8 @@ demo: $(VENV)/.runtime ## Count the standard library with three workers, one of 
 dev: $(VENV)/.dev ## Put all tools into .venv, so that .venv/bin/pytest packages/core/tests works
 
 test: $(VENV)/.dev ## Run every leg: lint, types, tests on the built wheels, docs (missing interpreters are skipped)
-	@rm -rf .tox/junit
-	$(BIN)/tox run $(LEGS:%=-e %) $(if $(ARGS),-- $(ARGS)); status=$$?; $(BIN)/python .ci/total.py && exit $$status
+	@rm -rf .tox/junit .tox/result.json
+	$(BIN)/tox run --result-json .tox/result.json $(LEGS:%=-e %) $(if $(ARGS),-- $(ARGS)); status=$$?; $(BIN)/python .ci/total.py && exit $$status
 
 lint: $(VENV)/.dev ## Check style, the lock and the import arrows
 	$(BIN)/tox run -e lint,imports
