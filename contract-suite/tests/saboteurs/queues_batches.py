@@ -1,7 +1,7 @@
 """Faults in acking and releasing many jobs at once."""
 
 from sabotage import Saboteur, arguments, core, primitive, statement
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from alkstore_core import DatabaseError, JobState
 from alkstore_core.sql import queues
@@ -151,5 +151,25 @@ SABOTEURS = {
     ),
     "queues.release_batch.large": Saboteur(
         core("queues:JobSource.release_batch", _at_most_a_chunk)
+    ),
+    "queues.heartbeat_batch.extends": Saboteur(
+        arguments(
+            "extend",
+            lambda queue, claims, s: (queue, claims[:-1] if len(claims) == 3 else claims, s),
+        )
+    ),
+    "queues.heartbeat_batch.fenced": Saboteur(
+        statement(
+            "queues:EXTEND_MANY",
+            lambda _: (
+                update(jobs).where(under_claims()).values(queues.extended).returning(jobs.c.id)
+            ),
+        )
+    ),
+    "queues.heartbeat_batch.large": Saboteur(
+        core(
+            "queues:JobSource.heartbeat_batch",
+            lambda real, self, handles, s: real(self, list(handles)[:1000], s),
+        )
     ),
 }

@@ -259,3 +259,57 @@ async def release_large(case: Case) -> None:
     expect_equal(await queue.release_batch([]), 0, "the jobs given back of none")
     expect_equal(await queue.release_batch(handles), 1500, "the jobs given back")
     expect_equal((await queue.stats()).ready, 1500, "the ready jobs")
+
+
+@prop("queues.heartbeat_batch.extends", decided="Queues/Batches")
+async def heartbeat_extends(case: Case) -> None:
+    """`heartbeat_batch` sets the deadlines of the claims it is given, and returns all, by id."""
+    store = await case.store()
+    queue = store.queue("work")
+    handles = await _claimed(queue, 5)
+    before = [fields_of(handle.job) for handle in handles]
+    await case.advance(200)
+    kept = await queue.heartbeat_batch(handles[3:0:-1], 1000)
+    expect_equal([h.job.id for h in kept], [h.job.id for h in handles[1:4]], "the ids returned")
+    for fields in before[1:4]:
+        fields["claim_expires_at"] = 1_700_001_200
+    for fields in before:
+        expect_job(await queue.get_job(fields["id"]), fields, f"job {fields['id']} after the batch")
+    expect_equal(await queue.release_batch(kept), 3, "the jobs of the handles returned")
+
+
+@prop("queues.heartbeat_batch.fenced", decided="Queues/Batches")
+async def heartbeat_fenced(case: Case) -> None:
+    """Lapsed, reclaimed, settled, repeated and foreign handles are not extended by a batch."""
+    store = await case.store()
+    queue, other = store.queue("work"), store.queue("other")
+    old, released, live, settled, lapsed = await _claimed(queue, 5)
+    (foreign,) = await _claimed(other, 1)
+    await live.heartbeat(1000)
+    await settled.ack()
+    await released.release()
+    await case.advance(LAPSE)
+    strangers = [old, released, settled, lapsed, foreign]
+    expect_equal(await queue.heartbeat_batch(strangers, 50), [], "the strangers extended")
+    new = await claim(queue)
+    expect_equal(new.job.id, old.job.id, "the reclaimed id")
+    left = (old, released, lapsed)
+    before = [fields_of(await queue.get_job(handle.job.id)) for handle in left]
+    kept = await queue.heartbeat_batch([live, *strangers, live], 50)
+    expect_equal([handle.job.id for handle in kept], [live.job.id], "the ids returned")
+    for fields in before:
+        expect_job(await queue.get_job(fields["id"]), fields, "a job of another's after the batch")
+    expect_equal(await kept[0].ack(), True, "ack by the handle returned")
+    expect_equal(await new.ack(), True, "ack of the reclaimed job by its new handle")
+
+
+@prop("queues.heartbeat_batch.large", decided="Queues/Batches")
+async def heartbeat_large(case: Case) -> None:
+    """A `heartbeat_batch` may have any size, none too."""
+    store = await case.store()
+    queue = store.queue("work")
+    handles = await _claimed(queue, 2300)
+    expect_equal(await queue.heartbeat_batch([], 1000), [], "the claims extended of none")
+    expect_equal(len(await queue.heartbeat_batch(handles, 1000)), 2300, "the claims extended")
+    await case.advance(LAPSE)
+    expect_equal((await queue.stats()).lapsed, 0, "the claims that have lapsed")
