@@ -98,3 +98,19 @@ class Proxy:
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError
+
+
+class Deaf(Proxy):
+    """Swallows what has `deaf_to` in it, and what comes after it on the same connection."""
+
+    deaf_to = b"\0nothing"
+    swallowed = 0
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(65536):
+            if self.deaf_to in data:
+                self.swallowed += 1
+                await asyncio.Event().wait()
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError

@@ -1,14 +1,17 @@
 """`alkstore-postgres`, as the person sees it who may change schemas."""
 
+import asyncio
 import shlex
 import subprocess
 import sys
 
 import asyncpg
 import pytest
+from proxy import Deaf
 
 from alkstore_core import DatabaseError
-from alkstore_postgres import PostgresOpts, PostgresStore
+from alkstore_postgres import PostgresOpts, PostgresStore, schema
+from alkstore_postgres.cli import main
 
 
 @pytest.fixture
@@ -65,6 +68,26 @@ async def test_refusal_names_the_command_that_helps(run, postgres_url):
     assert 0 == run(*arguments).returncode
     async with store:
         assert [] == await store.queues()
+
+
+async def test_a_silent_server_is_given_up(run, postgres_url):
+    """A server that takes us in and then says nothing costs a command its time-out, and no more."""
+    async with Deaf(postgres_url) as proxy:
+        proxy.deaf_to = b"SELECT"
+        for command in ("check", "upgrade"):
+            ended = await asyncio.to_thread(run, command, "--timeout", "0.5", url=proxy.url)
+            assert 2 == ended.returncode
+            assert "no answer in time" in ended.stderr
+
+
+async def test_a_migration_elsewhere_is_named(postgres_url, sql, capsys, monkeypatch):
+    """Whoever holds the lock of a schema's migrations is waited for, and then told of."""
+    monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.1)
+    await sql.execute("SELECT pg_advisory_lock($1)", schema._lock_key("alkstore"))
+    assert 2 == await asyncio.to_thread(main, ["upgrade", "--url", postgres_url])
+    said = capsys.readouterr().err
+    assert f"backend {sql.get_server_pid()} " in said
+    assert "has been migrating it for more than 0.1 s" in said
 
 
 async def test_sql_is_the_upgrade(run, postgres_url):

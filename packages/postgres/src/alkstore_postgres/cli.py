@@ -8,18 +8,23 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from alkstore_core import DatabaseError
 from alkstore_postgres.connections import own_engine
 from alkstore_postgres.migrations import as_sql, head, scripts
 from alkstore_postgres.opts import PostgresOpts
-from alkstore_postgres.schema import ensure_schema, revision_of
+from alkstore_postgres.schema import LOCK_PATIENCE, ensure_schema, revision_of
 from alkstore_postgres.servers import check_server
-from alkstore_postgres.urls import describe
+from alkstore_postgres.urls import describe, places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 URL: Final = "ALKSTORE_POSTGRES_URL"
+
+TIMEOUT: Final = 30.0
+"""Seconds."""
 
 OK: Final = 0
 BEHIND: Final = 1
@@ -37,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command == "sql":
             print(_sql(parsed.schema, parsed.since), end="")  # noqa: T201 - its purpose
             return OK
+        opts = attrs.evolve(opts, connect_timeout=parsed.timeout)
         return asyncio.run(_online(parsed.command, parsed.url, opts))
     except (DatabaseError, ValueError) as error:
         print(f"alkstore-postgres: {error}", file=sys.stderr)  # noqa: T201 - its purpose
@@ -56,6 +62,14 @@ def _parser() -> argparse.ArgumentParser:
         "--url",
         default=os.environ.get(URL),
         help=f"postgresql://user:password@host:port/database (default: {URL} of the environment)",
+    )
+    online.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="how long a server may take to let us in, and to answer (default: %(default)g); the "
+        f"migration itself may take longer, and waits up to {LOCK_PATIENCE:g} s for others",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, told in (
@@ -83,11 +97,13 @@ def _sql(schema: str, since: str) -> str:
 async def _online(command: str, url: str, opts: PostgresOpts) -> int:
     engine = own_engine(url, opts)
     newest = head(scripts())
+    # To connect to one of them, and then for an answer.
+    patience = opts.connect_timeout * (max(len(places(url)), 1) + 1)
     try:
-        before = await revision_of(engine, opts.schema)
+        before = await revision_of(engine, opts.schema, patience)
         if command == "upgrade":
-            await check_server(engine, describe(url))
-            await ensure_schema(engine, opts.schema, migrate=True)
+            await check_server(engine, describe(url), patience)
+            await ensure_schema(engine, opts.schema, migrate=True, patience=patience)
             done = "is at" if before == newest else f"went from {before or 'nothing'} to"
             _tell(f"schema {opts.schema!r} {done} revision {newest}")
         elif command == "current":

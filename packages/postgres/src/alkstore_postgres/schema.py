@@ -31,6 +31,18 @@ _EXISTS: Final = text(
     "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n "
     "ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table)"
 )
+LOCK_PATIENCE: Final = 60.0
+"""Seconds for which a migration waits for a lock that somebody else holds."""
+
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+
+_HOLDERS: Final = text(
+    "SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.state, 'unknown') "
+    "FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid "
+    "WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = "
+    "(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) "
+    "AND CAST(l.classid AS bigint) << 32 | CAST(l.objid AS bigint) = :key"
+)
 _SCHEMA_EXISTS: Final = text(
     "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :schema)"
 )
@@ -46,23 +58,38 @@ async def ensure_schema(
 ) -> None:
     """The schema is at the head of our revisions. Where it is already, nothing is written.
 
-    Any number of processes, threads and tasks may do this at once: they wait for each other. A
-    migration that is interrupted has not happened. It may take long; the look before it takes
-    `patience` seconds at most.
+    Any number of processes, threads and tasks may do this at once: they wait for each other, a
+    minute at most. A migration that is interrupted has not happened. It may take long; the look
+    before it takes `patience` seconds at most.
 
     Raises:
         DatabaseError: it is at another revision and `migrate` is false, it is newer than this
-            package, or the role may not make it; the message says what to do.
+            package, the role may not make it, or somebody has a lock on it for too long; the
+            message says what to do.
 
     """
     known = scripts() if known is None else known
     revision = await revision_of(engine, schema, patience)
     if not _is_due(revision, schema, known, migrate=migrate):
         return
-    with told(f"cannot bring schema {schema!r} up to date"):
-        async with engine.connect() as connection, connection.begin():
-            await connection.execute(_READ_COMMITTED)
-            await connection.run_sync(_upgrade, schema, known)
+    failed = f"cannot bring schema {schema!r} up to date"
+    until_locked = None if patience is None else patience + LOCK_PATIENCE
+    with told(failed):
+        try:
+            async with (
+                asyncio.timeout(until_locked) as limit,
+                engine.connect() as connection,
+                connection.begin(),
+            ):
+                await connection.execute(_READ_COMMITTED)
+                await connection.run_sync(_lock, schema)
+                limit.reschedule(None)
+                await connection.run_sync(_upgrade, schema, known)
+        except exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            holds = await _who_holds(engine, schema, patience)
+            raise DatabaseError(f"{failed}: {holds}") from error
 
 
 async def revision_of(
@@ -118,12 +145,33 @@ def _is_due(revision: str | None, schema: str, known: ScriptDirectory, *, migrat
     return True
 
 
-def _upgrade(connection: Connection, schema: str, known: ScriptDirectory) -> None:
-    """Wait for whoever migrates this schema already, and do what is left to do."""
+def _lock(connection: Connection, schema: str) -> None:
+    """Wait for whoever migrates this schema already."""
     # For this transaction alone: waiting for the lock and for tables in use is what takes long.
     connection.execute(text("SET LOCAL statement_timeout = 0"))
-    connection.execute(text("SET LOCAL lock_timeout = '60s'"))
+    connection.execute(text(f"SET LOCAL lock_timeout = {int(LOCK_PATIENCE * 1000)}"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _lock_key(schema)})
+
+
+async def _who_holds(engine: AsyncEngine, schema: str, patience: float | None) -> str:
+    """What a lock was not free for, and what to do about it."""
+    async with asyncio.timeout(patience), engine.connect() as connection, connection.begin():
+        found = await connection.execute(_HOLDERS, {"key": _lock_key(schema)})
+        holders = [tuple(row) for row in found]
+    if not holders:
+        return (
+            f"its tables were locked by other transactions for {LOCK_PATIENCE:g} s: end those, "
+            "and try again"
+        )
+    pid, application, state = holders[0]
+    return (
+        f"backend {pid} ({application or 'unnamed'}, {state}) has been migrating it for more than "
+        f"{LOCK_PATIENCE:g} s: try again when it has ended, or SELECT pg_terminate_backend({pid})"
+    )
+
+
+def _upgrade(connection: Connection, schema: str, known: ScriptDirectory) -> None:
+    """Do what is left to do."""
     if _revision(connection, schema) == head(known):
         return
     if not connection.scalar(_SCHEMA_EXISTS, {"schema": schema}):
