@@ -2,8 +2,12 @@
 
 import asyncio
 
+import attrs
 import pytest
-from proxy import Proxy
+from proxy import Deaf, Proxy
+from server import sqlalchemy_url
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresOpts, PostgresStore, driver, engine, transactions
@@ -94,6 +98,31 @@ async def test_calls_on_a_new_connection_end(hasty, store, postgres_url):
                 with pytest.raises(DatabaseError):
                     await other.begin_tx()
             await other.close()
+
+
+async def test_a_silent_read_is_not_asked_again(hasty, store, postgres_url):
+    """Who reads from a server that does not answer waits for its time-out once."""
+    opts = attrs.evolve(BRIEF, statement_timeout=0.3)
+    async with Deaf(postgres_url) as proxy, PostgresStore(proxy.url, opts=opts) as other:
+        proxy.deaf_to = b"__alkstore_jobs"
+        async with asyncio.timeout(BOUND):
+            with pytest.raises(DatabaseError, match="no answer in time"):
+                await other.queue("q").stats()
+        assert 1 == proxy.swallowed
+
+
+async def test_an_engine_keeps_no_silent_connection(hasty, store, postgres_url):
+    """A store that cannot be opened for silence leaves the application a pool that answers."""
+    async with Deaf(postgres_url) as proxy:
+        engine = create_async_engine(sqlalchemy_url(proxy.url), pool_size=1, max_overflow=0)
+        proxy.deaf_to = b"__alkstore_jobs"
+        opts = attrs.evolve(BRIEF, statement_timeout=0.3)
+        async with asyncio.timeout(BOUND):
+            with pytest.raises(DatabaseError, match="no answer in time"):
+                await PostgresStore(engine, opts=opts).open()
+            async with engine.connect() as connection:
+                assert 1 == await connection.scalar(text("SELECT 1"))
+        await engine.dispose()
 
 
 async def test_a_begin_that_ends_its_connection(postgres_url):

@@ -122,9 +122,11 @@ class AutoDriver(Driver):
     ) -> T:
         """Run an op, again when the server undid it for a deadlock or a changed table.
 
+        So does one that reads and has lost its connection.
+
         Raises:
             RefusedError: nothing was done, and would not be done another time.
-            LostError: the connection is gone, and a write must not be tried again.
+            LostError: the connection is gone, and it must not be tried again.
             DatabaseError: there was no connection.
 
         """
@@ -135,8 +137,10 @@ class AutoDriver(Driver):
                 lease = await self._connections.take()
             try:
                 return await self._attempt(lease, op, args)
-            except LostError:
-                if mode is not Mode.READ or not tries:
+            except LostError as error:
+                # One that was silent has had the caller's whole patience.
+                silent = isinstance(error.__cause__, TimeoutError)
+                if mode is not Mode.READ or silent or not tries:
                     raise
             except AlkstoreError:
                 raise

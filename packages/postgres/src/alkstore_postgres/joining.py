@@ -41,10 +41,13 @@ class Home(NamedTuple):
         lease = await connections.take()
         try:
             row = await lease.raw.fetchrow(_who(schema), timeout=patience)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise refused("the database", error) from error
-        finally:
-            await lease.give_back()
+        except BaseException as error:
+            # It may be in the middle of its answer.
+            await lease.discard()
+            if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError):
+                raise refused("the database", error) from error
+            raise
+        await lease.give_back()
         if row is None:
             raise DatabaseError(f"the database has no tables in the schema {schema!r}")
         return cls(schema, tuple(row))

@@ -34,7 +34,8 @@ def refused(database: str, cause: BaseException | None) -> DatabaseError:
 
 def reason(error: BaseException | None) -> str:
     """The driver's own words, without SQLAlchemy's statement and parameters around them."""
-    return str(getattr(error, "orig", None) or error)
+    told = str(getattr(error, "orig", None) or error)
+    return told or ("no answer in time" if isinstance(error, TimeoutError) else "")
 
 
 def _caused(message: str, cause: BaseException | None) -> DatabaseError:
