@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from proxy import Proxy
 from server import sqlalchemy_url
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -11,6 +12,20 @@ from alkstore_core import DatabaseError
 from alkstore_postgres import PostgresStore
 
 JOBS = "SELECT count(*) FROM alkstore.__alkstore_jobs"
+
+
+class Cutting(Proxy):
+    """Passes on what has `cuts` in it, and hangs up."""
+
+    cuts = b"\0nothing"
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+            if self.cuts in data:
+                break
+        raise ConnectionResetError
 
 
 @pytest.fixture
@@ -85,6 +100,30 @@ async def test_a_listener_that_fails_undoes_nothing(engine, sql, caplog):
         assert 23 == await sql.fetchval(JOBS)
         assert 23 == (await queue.stats()).ready
     assert 3 == sum("could not be given back" in record.message for record in caplog.records)
+
+
+async def test_a_listener_that_fails_hides_no_outcome(postgres_url, store, sql, caplog):
+    """What the application's "invalidate" event raises changes nothing about what a caller hears
+    of a connection that is lost: not that of a commit in doubt, nor an answer that has arrived.
+    """
+    async with Cutting(postgres_url) as proxy:
+        engine = create_async_engine(sqlalchemy_url(proxy.url), pool_size=1, max_overflow=0)
+
+        @event.listens_for(engine.sync_engine, "invalidate")
+        def on_invalidate(dbapi, record, error):
+            raise RuntimeError("the application's own trouble")
+
+        async with PostgresStore(engine) as other:
+            proxy.cuts = b"INSERT INTO"
+            with pytest.raises(DatabaseError, match="unknown"):
+                await other.queue("q").enqueue(1)
+            lease = await other._runtime.engine._connections.take()
+            assert 1 == await lease.raw.fetchval("SELECT 1")
+            lease.raw.terminate()
+            await lease.give_back()
+        assert 0 == engine.pool.checkedout()
+        await engine.dispose()
+    assert sum("taken out of the pool" in record.message for record in caplog.records)
 
 
 async def test_a_connection_that_died_in_the_pool(engine, sql):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -196,12 +195,17 @@ class Lease:
         self._fairy.close()
 
     async def discard(self) -> None:
-        """Close it; what was open on it is undone by that."""
+        """Close it; what was open on it is undone by that.
+
+        Nor does what the application's listeners raise here hide what became of a call.
+        """
         # At once: a peer that says nothing would not say goodbye either.
         self.raw.terminate()
-        with contextlib.suppress(Exception):
-            await greenlet_spawn(self._fairy.invalidate)
-        await greenlet_spawn(self._fairy.close)
+        for step in (self._fairy.invalidate, self._fairy.close):
+            try:
+                await greenlet_spawn(step)
+            except Exception:  # noqa: BLE001 - theirs
+                _log.exception("a connection could not be taken out of the pool")
 
 
 class Connections:
