@@ -10,7 +10,7 @@ from server import sqlalchemy_url
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from alkstore_core import DatabaseError
+from alkstore_core import Closed, DatabaseError
 from alkstore_core.spi import Fired, Topic
 from alkstore_postgres import PostgresOpts, PostgresStore
 from alkstore_postgres.channels import channel_of
@@ -44,6 +44,25 @@ async def listening(sql, number):
         while len(found := await sql.fetch(LISTENERS)) != number:  # noqa: ASYNC110 - the server's
             await asyncio.sleep(0.01)
     return found
+
+
+async def test_a_listener_cancelled_before_it_began_ends(signals_on, postgres_url):
+    """Whoever waits for a task that was cancelled before its first step hears of it; closing ends,
+    and without it the next one is listened for.
+    """
+    for closing in (True, False):
+        signals = signals_on(postgres_url)
+        waiting = asyncio.create_task(signals.subscribe(X))
+        while signals._listener._task is None:  # noqa: ASYNC110 - its next turn is too late
+            await asyncio.sleep(0)
+        signals._listener._task.cancel()
+        async with asyncio.timeout(10):
+            if closing:
+                await signals.end()
+            with pytest.raises(Closed if closing else DatabaseError, match=r"closed|was cancelled"):
+                await waiting
+            if not closing:
+                await signals.subscribe(X)
 
 
 async def test_every_commit_after_a_subscription_wakes_it(signals_on, sql, postgres_url):

@@ -104,6 +104,7 @@ class Listener:
         self._bell.set()
         if self._task is None:
             self._task = loop.create_task(self._run())
+            self._task.add_done_callback(self._on_task_done)
         await request
 
     def look(self) -> None:
@@ -129,9 +130,22 @@ class Listener:
                     self._up, lost = False, self._up
                     await self._pause(error, lost=lost)
         finally:
-            self._task = None
-            self._missed = False
-            self._settle(len(self._requests), lambda: Closed(_CLOSED))
+            self._end()
+
+    def _end(self) -> None:
+        self._task = None
+        self._missed = False
+        self._settle(len(self._requests), self._over)
+
+    def _over(self) -> Exception:
+        if self._closed:
+            return Closed(_CLOSED)
+        return DatabaseError(f"the task that listens to the {self._describe} was cancelled")
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        # One that was cancelled before its first step has run nothing, not even its `finally`.
+        if self._task is task:
+            self._end()
 
     async def _session(self) -> None:
         """Connect, and listen until nobody waits; raises once the connection is of no use."""
@@ -197,8 +211,7 @@ class Listener:
 
     async def _pause(self, error: Exception, *, lost: bool) -> None:
         """Tell what happened, and wait until it may have passed."""
-        told = reason(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
-        told = told or type(error).__name__
+        told = reason(error) or type(error).__name__
         longest = min(SOONEST * 2 ** min(self._failures, 16), LATEST)
         # Everybody lost the server at the same moment; they need not come back at the same one.
         pause = random.uniform(longest / 2, longest)  # noqa: S311 - no secret
