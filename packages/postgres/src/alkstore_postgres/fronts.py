@@ -92,22 +92,18 @@ newcomer: Sequence[ColumnElement[bool]] = (
 
 
 class Front(NamedTuple):
-    """The last job of a claim, and what the claim's snapshot may not have seen."""
+    """Where the last job of a claim stood, and what the claim's snapshot may not have seen."""
 
-    job: Job
+    priority: int
+    run_at: int
+    id: int
     since: int
     found_at: float
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Of `behind` and `newcomer`."""
-        job = self.job
-        return {
-            "priority": job.priority,
-            "run_at": job.run_at,
-            "id": job.id,
-            "since": self.since,
-        }
+        return self._asdict()
 
 
 class Fronts:
@@ -133,7 +129,7 @@ class Fronts:
             return
         last, since = seen[-1]
         found_at = time.monotonic() if moved is None else moved.found_at
-        self._known[queue] = Front(last, since, found_at)
+        self._known[queue] = Front(last.priority, last.run_at, last.id, since, found_at)
 
     def drop(self, queue: str) -> None:
         """Begin at the beginning."""
