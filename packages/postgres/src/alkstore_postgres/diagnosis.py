@@ -39,6 +39,7 @@ FULL: Final = 0.25
 _sessions = table(
     "pg_stat_activity",
     *(column(name) for name in ("pid", "application_name", "state", "backend_xmin", "datname")),
+    column("backend_type", Text),
     column("xact_start", DateTime),
 )
 _age: ColumnElement[Any] = extract(
@@ -61,6 +62,8 @@ NOTES = (
 SNAPSHOTS = select(*_who).where(
     _sessions.c.datname == func.current_database(),
     _sessions.c.backend_xmin.is_not(None),
+    # Vacuums keep nothing from each other, however long they take.
+    _sessions.c.backend_type != literal_column("'autovacuum worker'", Text),
     _open_for >= literal_column(str(VERY_LONG)),
 )
 
@@ -108,8 +111,9 @@ def _old(pid: Any, application: str, state: str, seconds: int) -> Finding:
         code="postgres.snapshot.old",
         severity="warning",
         message=(
-            f"backend {pid} ({application or 'unnamed'}, {state}) has kept a snapshot for "
-            f"{seconds} s: what workers have finished since cannot be vacuumed, and claims walk "
-            "past it"
+            f"backend {pid} ({application or 'unnamed'}, {state}) keeps a snapshot, in a "
+            f"transaction that has been open for {seconds} s: what workers finish while it does "
+            f"cannot be vacuumed, and claims walk past it; end it, or SELECT "
+            f"pg_terminate_backend({pid})"
         ),
     )

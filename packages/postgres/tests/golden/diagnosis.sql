@@ -8,7 +8,7 @@ WHERE pg_database.datname = current_database()) AND pg_locks.objsubid = 2 AND CA
 -- SNAPSHOTS
 SELECT pg_stat_activity.pid, coalesce(CAST(pg_stat_activity.application_name AS TEXT), '') AS coalesce_1, coalesce(CAST(pg_stat_activity.state AS TEXT), 'unknown') AS coalesce_2, CAST(floor(EXTRACT(epoch FROM clock_timestamp() - pg_stat_activity.xact_start)) AS BIGINT) AS floor_1
 FROM pg_stat_activity
-WHERE pg_stat_activity.datname = current_database() AND pg_stat_activity.backend_xmin IS NOT NULL AND CAST(floor(EXTRACT(epoch FROM clock_timestamp() - pg_stat_activity.xact_start)) AS BIGINT) >= 600;
+WHERE pg_stat_activity.datname = current_database() AND pg_stat_activity.backend_xmin IS NOT NULL AND pg_stat_activity.backend_type != 'autovacuum worker' AND CAST(floor(EXTRACT(epoch FROM clock_timestamp() - pg_stat_activity.xact_start)) AS BIGINT) >= 600;
 
 -- QUEUE
 SELECT pg_notification_queue_usage() AS pg_notification_queue_usage_1;
