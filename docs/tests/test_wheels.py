@@ -45,7 +45,7 @@ BRINGS = {
 
 IMPORT_ALL_BUT_SQL = """
 import importlib, pkgutil, sys, alkstore_core
-extras = {"alkstore_core.cli", "alkstore_core.sql"}
+extras = {f"alkstore_core.{name}" for name in ("cli", "otel", "prometheus", "sql")}
 def import_all(package):  # walk_packages would import alkstore_core.sql to look into it
     for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         if found.name not in extras:

@@ -14,6 +14,7 @@ RESERVED_PREFIX = "__alkstore_"
 RECONNECTED = "__alkstore_listener_reconnected__"
 SCHEDULER_LOCK = "__alkstore_scheduler"
 MAX_NAME_BYTES = 255
+_OUTBOX = f"{RESERVED_PREFIX}outbox:"
 
 
 def check_name(kind: NameKind, name: Any) -> str:
@@ -44,7 +45,12 @@ def check_label(kind: LabelKind, value: Any) -> str:
 
 def backing_queue(outbox: str) -> str:
     """The queue behind an outbox. Its name is reserved, so no caller can collide with it."""
-    return f"{RESERVED_PREFIX}outbox:{outbox}"
+    return f"{_OUTBOX}{outbox}"
+
+
+def outbox_behind(queue: str) -> str | None:
+    """The outbox that a queue stands behind, `None` for a plain queue."""
+    return queue.removeprefix(_OUTBOX) if queue.startswith(_OUTBOX) else None
 
 
 # Accepted names are remembered (refusals raise, so they are not): programs use few names, often.

@@ -188,7 +188,7 @@ async def begin(runtime: Runtime) -> OpenTx:
 
 
 async def _begin(runtime: Runtime, lease: Lease | None, began: list[OpenTx]) -> None:
-    began.append(OpenTx(runtime, await runtime.engine.begin(), lease))
+    began.append(OpenTx(runtime, runtime.tapped(await runtime.engine.begin()), lease))
 
 
 def spent(how: str) -> tuple[type[AlkstoreError], str]:

@@ -16,12 +16,13 @@ from alkstore_core.slot import WriterSlot
 from alkstore_core.wakes import QueueWakes
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from alkstore_core.opentx import OpenTx
     from alkstore_core.spi import Engine, Session
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Session")
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Runtime:
         self.receivers: weakref.WeakSet[Endable] = weakref.WeakSet()
         self.queue_wakes: QueueWakes = QueueWakes(self)
         self.runners: set[asyncio.Future[None]] = set()
+        self._tap: Callable[[Session], None] | None = None
         self._state: Literal["new", "open", "closed", "forked"] = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home: asyncio.AbstractEventLoop | None = None
@@ -101,7 +103,7 @@ class Runtime:
             if self._state != "new":
                 raise self._refusal()
             await self.engine.open()
-            self._auto = self.engine.auto
+            self._auto = self.tapped(self.engine.auto)
             self._loop = self._home = asyncio.get_running_loop()
             self._state = "open"
             _opened.add(self)
@@ -119,6 +121,21 @@ class Runtime:
                 _opened.discard(self)
                 self._closing = asyncio.get_running_loop().create_task(self._close())
         await to_the_end(self._closing)
+
+    def tap(self, tap: Callable[[Session], None]) -> None:
+        """Let `tap` change each session that callers will use, the one of now included.
+
+        Untapped stores pay nothing for it: sessions are made once, or once a transaction.
+        """
+        self._tap = tap
+        if self._state == "open":
+            tap(self._auto)
+
+    def tapped(self, session: S) -> S:
+        """The session, as `tap` leaves it."""
+        if self._tap is not None:
+            self._tap(session)
+        return session
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task that `close` waits for."""

@@ -64,7 +64,7 @@ class _OneTransaction:
     def session(self, driver: Callable[[], Driver]) -> Session:
         """The one session of the transaction: it may have to remember what was done in it."""
         if self._session is None:
-            self._session = self._engine.joined_session(driver())
+            self._session = self._runtime.tapped(self._engine.joined_session(driver()))
         return self._session
 
 

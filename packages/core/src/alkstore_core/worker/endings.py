@@ -1,0 +1,79 @@
+"""How one call of a handler ended, and what follows: one answer for the log and for middlewares."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import frozen
+
+from alkstore_core.errors import CodecError
+from alkstore_core.worker.outcomes import Fail
+
+if TYPE_CHECKING:
+    from typing import Final
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of a job, a message or an event after a call of its handler."""
+
+    ACKED = "acked"
+    """It is done."""
+
+    RETRIED = "retried"
+    """It failed, and is tried again."""
+
+    DEAD = "dead"
+    """It failed and is not tried again: a dead job, or an event that its consumer skips."""
+
+    RELEASED = "released"
+    """The worker is ending: the job is given back, or left to its claim's lapse."""
+
+    LOST = "lost"
+    """Somebody else may do it: the claim, or the consumer's lock, is gone."""
+
+    SETTLED = "settled"
+    """The handler settled the `JobHandle` itself, in whatever way."""
+
+
+@frozen(kw_only=True)
+class Ending:
+    """How one call ended. What follows is on its way to the database, not there yet."""
+
+    outcome: Outcome
+    timed_out: bool = False
+    """Whether it took longer than the worker's `timeout`."""
+
+
+class Attempt(Protocol):
+    """A call under way, as its worker or consumer sees it."""
+
+    @property
+    def number(self) -> int:
+        """The how manieth it is of its job or event, counted from 1."""
+
+    def ending(self, error: BaseException | None) -> Ending:
+        """What its end by an error, or by none, means."""
+
+
+attempt_under_way: Final[ContextVar[Attempt | None]] = ContextVar("alkstore_attempt", default=None)
+
+
+def ending(error: BaseException | None) -> Ending:
+    """For middlewares: what follows if the call that they wrap ends with `error`, or without.
+
+    Ask when the call has ended, and raise the same error then, if any. Outside of workers and
+    consumers the error alone decides.
+    """
+    attempt = attempt_under_way.get()
+    if attempt is not None:
+        return attempt.ending(error)
+    if error is None:
+        return Ending(outcome=Outcome.ACKED)
+    if isinstance(error, asyncio.CancelledError):
+        return Ending(outcome=Outcome.RELEASED)
+    if isinstance(error, (Fail, CodecError)):
+        return Ending(outcome=Outcome.DEAD)
+    return Ending(outcome=Outcome.RETRIED)
