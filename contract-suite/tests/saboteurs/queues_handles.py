@@ -115,12 +115,14 @@ SABOTEURS = {
     ),
     "queues.ack.race": Saboteur(primitive("ack", _chased)),
     "queues.heartbeat.extends": Saboteur(
-        arguments("extend", lambda queue, claims, s: (queue, claims, 500 if s == 1000 else s))
+        arguments("extend", lambda queue, claims, s: (queue, claims, 500 if s == 1000 else s)),
+        also={"queues.heartbeat_batch.extends": "its heartbeats are of 1,000 s"},
     ),
     "queues.heartbeat.resets": Saboteur(
         primitive("extend", _never_shorter),
         also={
             "queues.heartbeat.only_deadline": "its heartbeat is shorter than the claim",
+            "queues.heartbeat_batch.fenced": "its heartbeats are shorter than the claims",
             "time.at_least": "its heartbeat is shorter than the claim",
         },
         stateful=True,
