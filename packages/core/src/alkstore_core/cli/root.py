@@ -2,10 +2,91 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
 import click
 
+from alkstore_core.cli.completion import completion
+from alkstore_core.cli.copying import copy
+from alkstore_core.cli.dead import dead
+from alkstore_core.cli.doctor import doctor
+from alkstore_core.cli.enqueue import enqueue
+from alkstore_core.cli.jobs import jobs, sweep
+from alkstore_core.cli.listen import listen
+from alkstore_core.cli.schedules import locks, schedules
+from alkstore_core.cli.status import status
+from alkstore_core.cli.statuses import BROKEN_PIPE, silence_stdout, status_of
+from alkstore_core.cli.streams import stream
+from alkstore_core.cli.top import top
+from alkstore_core.cli.worker import worker
 
-@click.group()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Root(click.Group):
+    """Ends with the documented statuses, whatever happens."""
+
+    def main(  # noqa: D102 - click's, and only what becomes of errors is ours.
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        run = functools.partial(
+            super().main,
+            args,
+            prog_name,
+            complete_var,
+            standalone_mode=False,
+            windows_expand_args=windows_expand_args,
+            **extra,
+        )
+        if not standalone_mode:
+            return run()
+        sys.exit(status_of(run))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and see that all it said has left."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            silence_stdout()
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+        return result
+
+
+@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="alkstore-core", prog_name="alkstore")
 def root() -> None:
-    """Look into a store, and do for it what nobody else does."""
+    """Look into a store, and do for it what nobody else does.
+
+    The database is named by --url, or by ALKSTORE_URL, where no list of processes shows its
+    password.
+    """
+
+
+PARTS: Final = (
+    completion,
+    copy,
+    dead,
+    doctor,
+    enqueue,
+    jobs,
+    listen,
+    locks,
+    schedules,
+    status,
+    stream,
+    sweep,
+    top,
+    worker,
+)
+for part in PARTS:
+    root.add_command(part)

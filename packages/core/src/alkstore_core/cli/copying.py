@@ -1,0 +1,136 @@
+"""`copy`: everything of one database to another one."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from alkstore_core import AlkstoreError, CopyRefused, copy_store
+from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.output import emit, paper, show
+from alkstore_core.cli.params import json_option
+from alkstore_core.cli.statuses import say
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Generator
+
+    from rich.progress import TaskID
+
+    from alkstore_core import CopyProgress, CopyReport
+
+KINDS: Final = ("jobs", "dead_jobs", "events", "consumers", "schedules")
+
+
+@click.command(name="copy")
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option(
+    "map_file",
+    "--map",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the old and new number of each job and event, as lines of JSON.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="Rows of one transaction.",
+)
+@json_option
+def copy(source: str, target: str, map_file: Path | None, batch: int, *, as_json: bool) -> None:
+    """Copy all jobs, events, consumers and schedules from SRC to DST, and read them back.
+
+    Both are URLs; DST is empty, or an unfinished copy of SRC. Stop everybody who works on either
+    first. When it is interrupted or killed, run the same command again: it goes on. What would
+    spoil the copy is refused with status 1.
+    """
+    try:
+        report = run(_copy(source, target, map_file, batch))
+    except KeyboardInterrupt:
+        say("interrupted: the target is not whole; run the same command again to go on")
+        raise click.Abort from None
+    except CopyRefused:
+        raise
+    except AlkstoreError:
+        say("the target is not whole; run the same command again to go on")
+        raise
+    if as_json:
+        emit({**attrs.asdict(report), "digests": dict(report.digests)})
+    else:
+        _show(report)
+
+
+async def _copy(source: str, target: str, map_file: Path | None, batch: int) -> CopyReport:
+    async with opened(source) as old, opened(target, create=True) as new:
+        with _whole_file(map_file) as file, _progress() as tell:
+            return await copy_store(old, new, map_to=file, progress=tell, batch=batch)
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path | None) -> Generator[io.TextIOBase | None]:
+    """A file that has its name when it is whole, and not before."""
+    if path is None:
+        yield None
+        return
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise click.FileError(str(error.filename or path), error.strerror) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _progress() -> Generator[Callable[[CopyProgress], object] | None]:
+    console = paper(err=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, expand=True) as bars:
+        tasks: dict[tuple[str, str], TaskID] = {}
+
+        def tell(at: CopyProgress) -> None:
+            key = (at.step, at.kind)
+            if key not in tasks:
+                name = f"{at.step} {at.kind.replace('_', ' ')}"
+                tasks[key] = bars.add_task(name, total=at.total)
+            bars.update(tasks[key], completed=at.done, total=at.total)
+
+        yield tell
+        for task in bars.tasks:
+            if task.total is None:
+                bars.update(task.id, total=task.completed)
+
+
+def _show(report: CopyReport) -> None:
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    rows.add_column(justify="right")
+    for kind in KINDS:
+        digest = report.digests.get(kind, "")
+        rows.add_row(
+            Text(f"{getattr(report, kind):,}", style="bold"),
+            Text(kind.replace("_", " ")),
+            Text(f"sha256 {digest[:16]}", style="dim"),
+        )
+    show(rows)
+    how = " (begun by an earlier run)" if report.resumed else ""
+    show(Text(f"The target is whole: both sides were read back and hold the same.{how}"))

@@ -1,0 +1,160 @@
+"""`dead`: the jobs that failed for good."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from alkstore_core.cli.amounts import stamp
+from alkstore_core.cli.asking import ask, mention_absence
+from alkstore_core.cli.jobs import show_one, show_page
+from alkstore_core.cli.opening import opened, run, source_of
+from alkstore_core.cli.output import emit
+from alkstore_core.cli.params import (
+    I64,
+    LIMIT,
+    OFFSET,
+    Moment,
+    json_option,
+    outbox_option,
+    url_option,
+    yes_option,
+)
+from alkstore_core.cli.statuses import Refused, say
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from alkstore_core import JobSource
+
+_PAGE = 1000
+
+
+@click.group()
+def dead() -> None:
+    """List, show, redrive and purge the jobs that failed for good."""
+
+
+@dead.command(name="list")
+@click.argument("queue")
+@click.option("--limit", type=LIMIT, default=100, show_default=True, help="Jobs at most.")
+@click.option("--after", type=OFFSET, default=0, metavar="ID", help="Begin above this id.")
+@outbox_option
+@json_option
+@url_option
+def list_(
+    queue: str, url: str | None, limit: int, after: int, *, outbox: bool, as_json: bool
+) -> None:
+    """List the dead jobs of QUEUE by id, with their last errors."""
+    run(show_page(url, queue, "dead", limit, after, outbox=outbox, as_json=as_json))
+
+
+@dead.command(name="show")
+@click.argument("queue")
+@click.argument("number", type=I64, metavar="ID")
+@outbox_option
+@json_option
+@url_option
+def show_(queue: str, number: int, url: str | None, *, outbox: bool, as_json: bool) -> None:
+    """Show all about one dead job."""
+    run(show_one(url, queue, number, outbox=outbox, as_json=as_json, dead=True))
+
+
+@dead.command()
+@click.argument("queue")
+@click.argument("numbers", type=I64, nargs=-1, metavar="[ID]...")
+@click.option("every", "--all", is_flag=True, help="All that are dead when it is their turn.")
+@outbox_option
+@json_option
+@url_option
+def redrive(
+    queue: str,
+    numbers: Sequence[int],
+    url: str | None,
+    *,
+    every: bool,
+    outbox: bool,
+    as_json: bool,
+) -> None:
+    """Replace dead jobs by fresh ones, ready now; they get new ids, which are printed.
+
+    Each is a transaction of its own: what was redriven before an interruption stays so.
+    """
+    if every == bool(numbers):
+        raise click.UsageError("say which: ids, or --all")
+    run(_redrive(url, queue, numbers, outbox=outbox, as_json=as_json))
+
+
+@dead.command()
+@click.argument("queue")
+@click.option("--before", type=Moment(), metavar="TIME", help="Only what died before; 7d: ago.")
+@outbox_option
+@yes_option
+@json_option
+@url_option
+def purge(
+    queue: str, url: str | None, before: int | None, *, outbox: bool, yes: bool, as_json: bool
+) -> None:
+    """Delete dead jobs for good."""
+    run(_purge(url, queue, before, outbox=outbox, yes=yes, as_json=as_json))
+
+
+async def _redrive(
+    url: str | None, name: str, numbers: Sequence[int], *, outbox: bool, as_json: bool
+) -> None:
+    missing = []
+    redriven = 0
+    async with opened(url) as store:
+        source = source_of(store, name, outbox=outbox)
+        async for number in _chosen(source, numbers):
+            new = await source.redrive(number)
+            if new is None:
+                # Of --all somebody else was faster; of a list the person is mistaken.
+                missing += [number] if numbers else []
+                continue
+            redriven += 1
+            if as_json:
+                emit({"id": number, "new_id": new})
+            else:
+                click.echo(f"{number} → {new}")
+        if not redriven:
+            await mention_absence(store, "outbox" if outbox else "queue", name)
+    if missing:
+        raise Refused(f"{name!r} has no dead job {', '.join(map(str, missing))}")
+    if not redriven:
+        say(f"{name!r} has no dead job")
+
+
+async def _chosen(source: JobSource, numbers: Sequence[int]) -> AsyncGenerator[int]:
+    if numbers:
+        for number in numbers:
+            yield number
+        return
+    last = 0
+    while page := await source.dead_jobs(_PAGE, last):
+        for job in page:
+            yield job.id
+        last = page[-1].id
+
+
+async def _purge(
+    url: str | None, name: str, before: int | None, *, outbox: bool, yes: bool, as_json: bool
+) -> None:
+    if before is not None and before > time.time():
+        raise click.UsageError(f"--before {stamp(before)} lies in the future")
+    async with opened(url) as store:
+        source = source_of(store, name, outbox=outbox)
+        dead_now = (await source.stats()).dead
+        purged = 0
+        if dead_now:
+            which = "" if before is None else f" that died before {stamp(before)}"
+            ask(f"Delete for good, of {dead_now} dead jobs of {name!r}, all{which}?", yes=yes)
+            purged = await source.purge_dead(before)
+        else:
+            await mention_absence(store, "outbox" if outbox else "queue", name)
+    if as_json:
+        emit({"purged": purged})
+    else:
+        click.echo(f"{purged} dead jobs deleted")

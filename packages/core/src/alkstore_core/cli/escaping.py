@@ -1,0 +1,57 @@
+"""What others have written, made fit to be shown: nothing of it may speak to the terminal."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+from alkstore_core import CodecError, decode_payload
+
+_PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
+_PASSWORD_FIELD = re.compile(r"(?i)(pass(?:word|wd|phrase|file)?=)[^&\s'\"]*")
+
+
+def shown(text: str) -> str:
+    """The text with everything that is not a printable character as a backslash escape.
+
+    Escape sequences, line ends, marks that turn the direction of text and lone surrogates among
+    them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def safe(text: str) -> str:
+    """The text as `shown` line by line, and `***` for each password of a URL in it."""
+    text = _PASSWORD_FIELD.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def payload_line(data: bytes, most: int = 200) -> str:
+    """The beginning of a payload as it is stored, in one line, for a table."""
+    # A character has four bytes at most; the cut may fall into one, which is not shown then.
+    text = data[: 4 * most + 4].decode(errors="backslashreplace")
+    return shown(text) if len(text) <= most else f"{shown(text[:most])}…"
+
+
+def payload_text(data: bytes) -> str:
+    """A payload as a whole, in lines: JSON with indents, anything else as escaped text."""
+    try:
+        value = decode_payload(data)
+    except CodecError:
+        return f"not JSON, {len(data)} bytes: {shown(data.decode(errors='backslashreplace'))}"
+    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
+    return "\n".join(map(shown, lines))
+
+
+def payload_fields(data: bytes) -> dict[str, Any]:
+    """A payload for scripts: `payload`, or `payload_base64` for what is not JSON."""
+    try:
+        return {"payload": decode_payload(data)}
+    except CodecError:
+        return {"payload_base64": base64.b64encode(data).decode()}

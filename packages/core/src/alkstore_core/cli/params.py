@@ -1,0 +1,126 @@
+"""What people may write after a command, and what it becomes."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    IntParam = click.ParamType[int]
+    PairParam = click.ParamType[tuple[str, str]]
+else:
+    # Releases of click before 8.4 have no type there.
+    IntParam = PairParam = click.ParamType
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+I64_MAX: Final = 2**63 - 1
+I64: Final = click.IntRange(-(2**63), I64_MAX)
+OFFSET: Final = click.IntRange(0, I64_MAX)
+LIMIT: Final = click.IntRange(1, 1_000_000)
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Seconds(IntParam):
+    """`90`, `90s`, `15m`, `2h` or `7d`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The seconds."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d{1,18})([smhd]?)", str(value), re.ASCII)
+        if match is None or int(match[1]) * _UNITS[match[2]] > I64_MAX:
+            self.fail(f"{value!r} is no duration: 90, 90s, 15m, 2h or 7d", param, ctx)
+        return int(match[1]) * _UNITS[match[2]]
+
+
+class Moment(IntParam):
+    """Unix seconds, a time in ISO 8601, or a duration, which means so long ago."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The unix second."""
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        if re.fullmatch(r"\d{1,18}", text, re.ASCII):
+            return int(text)
+        if re.fullmatch(r"\d{1,18}[smhd]", text, re.ASCII):
+            return int(time.time()) - Seconds().convert(text, param, ctx)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{text!r} is no time: unix seconds, 2026-01-31T12:00Z (UTC, if it does not say "
+                "otherwise), or 7d for seven days ago",
+                param,
+                ctx,
+            )
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp())
+
+
+class Header(PairParam):
+    """`name=value`."""
+
+    name = "header"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two halves."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals:
+            self.fail(f"{value!r} is no header: write it as name=value", param, ctx)
+        return name, text
+
+
+def url_option(command: F) -> F:
+    """`--url`, or the environment."""
+    return click.option(
+        "--url",
+        envvar="ALKSTORE_URL",
+        show_envvar=True,
+        metavar="URL",
+        help="The database, such as sqlite:///app.db or postgresql://host/name.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`."""
+    return click.option("as_json", "--json", is_flag=True, help="JSON, for scripts.")(command)
+
+
+def outbox_option(command: F) -> F:
+    """`--outbox`."""
+    return click.option("--outbox", is_flag=True, help="The name is that of an outbox.")(command)
+
+
+def yes_option(command: F) -> F:
+    """`--yes`."""
+    return click.option("--yes", is_flag=True, help="Do not ask.")(command)
+
+
+def header_option(command: F) -> F:
+    """`--header`."""
+    return click.option(
+        "headers",
+        "--header",
+        type=Header(),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Repeatable.",
+    )(command)

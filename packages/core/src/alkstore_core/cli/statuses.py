@@ -1,0 +1,73 @@
+"""How the command ends: its exit statuses, and errors in one sentence on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from alkstore_core import AlkstoreError, Closed, CopyRefused, DatabaseError, LeadershipLost
+from alkstore_core.cli.escaping import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OK: Final = 0
+REFUSED: Final = 1
+USAGE: Final = 2
+DATABASE: Final = 3
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+
+class Refused(click.ClickException):
+    """It was not done, or something was found, and the sentence says what."""
+
+    exit_code = REFUSED
+
+
+class NoDatabase(click.ClickException):
+    """There is no database where the URL says there is one."""
+
+    exit_code = DATABASE
+
+
+def say(text: str) -> None:
+    """Tell the person something, beside the data."""
+    click.echo(safe(text), err=True)
+
+
+def status_of(call: Callable[[], object]) -> int:
+    """The exit status of a call, whose error is told."""
+    try:
+        result = call()
+    except click.ClickException as error:
+        told = io.StringIO()
+        error.show(told)
+        say(told.getvalue().rstrip("\n"))
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except AlkstoreError as error:
+        say(f"Error: {error}")
+        return _status_of_error(error)
+    # Click gives the status of a command that ended early, and what it returned of others.
+    return result if isinstance(result, int) else OK
+
+
+def silence_stdout() -> None:
+    """Let the interpreter flush what nobody reads any more into nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _status_of_error(error: AlkstoreError) -> int:
+    if isinstance(error, (DatabaseError, Closed)):
+        return DATABASE
+    if isinstance(error, (CopyRefused, LeadershipLost)):
+        return REFUSED
+    return USAGE

@@ -1,0 +1,110 @@
+"""`worker`: runs the handlers of an application."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alkstore_core import AlkstoreError
+from alkstore_core.cli.escaping import safe
+from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.params import url_option
+from alkstore_core.cli.statuses import Refused
+from alkstore_core.worker import App
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+_log = logging.getLogger(__name__)
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option("--no-schedules", is_flag=True, help="Leave schedules to other processes.")
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="Of the lines on stderr, unless the application sets logging up.",
+)
+@url_option
+def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> None:
+    """Run the handlers of an App, and fire schedules, until SIGTERM or ctrl-C.
+
+    APP is the name of an alkstore_core.worker.App in MODULE, which is looked for in the working
+    directory, too. The first signal ends what runs in order, a second one without grace.
+    """
+    found = load(app)
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        run(_work(url, found, schedules=not no_schedules))
+    except BaseExceptionGroup as errors:
+        told = "; ".join(_told(error) for error in errors.exceptions)
+        raise Refused(f"several of them failed: {told}") from None
+    except AlkstoreError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise Refused(f"{app} cannot be run: {error}") from None
+
+
+def load(spec: str) -> App:
+    """The app of `module:name`, the name of an attribute or of an attribute's attribute.
+
+    Raises:
+        ClickException: there is none.
+
+    """
+    module, colon, name = spec.partition(":")
+    if not colon or not module or not name:
+        raise click.UsageError(f"{spec!r} does not say where the App is: write module:name")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001 - a module may raise anything.
+        raise Refused(f"cannot import {module!r}: {_told(error)}{_where(error)}") from None
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise Refused(f"module {module!r} has no {name!r}") from None
+    if not isinstance(found, App):
+        raise Refused(f"{spec} is of type {type(found).__name__}, and no alkstore_core.worker.App")
+    return found
+
+
+async def _work(url: str | None, app: App, *, schedules: bool) -> None:
+    async with opened(url, create=True) as store:
+        try:
+            runners = app.runners(store)
+            if not runners and not schedules:
+                raise Refused("the App has no handler, and schedules are left out: nothing to do")
+        except AlkstoreError as error:
+            raise Refused(f"the App cannot be run: {error}") from None
+        _log.info("%d handlers on %s", len(runners), safe(url or ""))
+        await app.run(store, schedules=schedules)
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _where(error: BaseException) -> str:
+    """The line that raised, if it is not one of the import system's own."""
+    trace: TracebackType | None = error.__traceback__
+    frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith("<frozen")]
+    # The first is ours, and so is the only one of a module that is not there at all.
+    outside = [f for f in frames if f.filename not in {__file__, importlib.__file__}]
+    return f" ({outside[-1].filename}, line {outside[-1].lineno})" if outside else ""
