@@ -5,12 +5,14 @@ import collections
 import itertools
 import random
 import signal
+import sqlite3
 import time
 
 import attrs
 import pytest
 
 from alkstore_core import QueueOpts
+from alkstore_core.worker import Worker
 from alkstore_sqlite import SqliteStore
 
 VISIBILITY_S = 2
@@ -168,3 +170,55 @@ async def test_terminated_workers_give_everything_back_at_once(path, crew, scale
         await emptied(store, within=120)
         assert 0 == (await queue.stats()).dead
         assert rounds * 300 == len(crew.records.of_job)
+
+
+@pytest.mark.once
+@pytest.mark.timeout(120)
+async def test_a_worker_cut_off_goes_before_its_claims(path):
+    """While somebody else keeps the file locked no heartbeat lands: handlers go in time.
+
+    When the lock is gone all jobs are done, by one handler at a time, and none is lost.
+    """
+    visibility, jobs = 3, 5
+    began, gone = collections.defaultdict(list), {}
+    all_begun = asyncio.Event()
+    locked = True
+
+    async def handler(payload):
+        began[payload].append(time.monotonic())
+        if len(began) == jobs:
+            all_begun.set()
+        try:
+            await asyncio.sleep(60 if locked else 0)
+        except asyncio.CancelledError:
+            gone[payload] = time.monotonic()
+            raise
+
+    async with SqliteStore(path) as store, SqliteStore(path) as near:
+        queue = store.queue("work", QueueOpts(visibility_timeout_s=visibility))
+        await queue.enqueue_many(range(jobs))
+        workers = [
+            asyncio.create_task(Worker(store, "work", handler, grace=0).run()),
+            asyncio.create_task(Worker(near, "work", handler, grace=0).run()),
+        ]
+        async with asyncio.timeout(20):
+            await all_begun.wait()
+        intruder = sqlite3.connect(path, isolation_level=None)
+        intruder.execute("BEGIN IMMEDIATE")
+        async with asyncio.timeout(30):
+            while len(gone) < jobs:  # noqa: ASYNC110 - time decides, not an event
+                await asyncio.sleep(0.01)
+        locked = False
+        intruder.execute("ROLLBACK")
+        intruder.close()
+        await emptied(store, within=60)
+        assert [] == [task for task in workers if task.done()]
+        for task in workers:
+            task.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        assert 0 == (await queue.stats()).dead
+
+    assert [2] * jobs == [len(times) for times in began.values()]
+    for payload, (first, second) in began.items():
+        # Every heartbeat that may have landed lay before the lock.
+        assert first < gone[payload] < second
