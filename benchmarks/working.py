@@ -1,4 +1,4 @@
-"""Ten thousand jobs that do nothing: what handing them to handlers costs."""
+"""Jobs that do nothing, and none at all: what handing them to handlers costs, and waiting."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from alkstore_core import Job, StopToken
 from alkstore_core.sql.rows import job_from_row
 from alkstore_core.sql.tables import jobs as jobs_table
 from alkstore_core.worker import Worker
+from child import begin
 from frame import Row, Target
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 JOBS = 10_000
 CONCURRENCY = 100
+IDLE_SECONDS = 3.0
 
 WIDTH = len(jobs_table.c)
 
@@ -40,6 +42,34 @@ def delay_rows(bound: float) -> tuple[Row, Row]:
     return Row(name=f"{name}, median", unit="ms", target=target), Row(
         name=f"{name}, p95", unit="ms"
     )
+
+
+def idle_row(bound: float) -> Row:
+    """What a worker costs while there is nothing to do."""
+    return Row(
+        name=f"worker: idle, {CONCURRENCY} at once",
+        unit="% of a core",
+        target=Target(bound=bound, at_most=True),
+    )
+
+
+async def idle_share(store: Store, seconds: float) -> float:
+    """In a process of its own: CPU time of a worker without a job, in percent of `seconds`."""
+
+    async def nothing(_: Job) -> None:
+        pass
+
+    stop = StopToken()
+    worker = Worker(store, "bench", nothing, concurrency=CONCURRENCY)
+    running = asyncio.create_task(worker.run(stop))
+    await begin()
+    await asyncio.sleep(min(0.5, seconds))
+    wall, used = time.monotonic(), time.process_time()
+    await asyncio.sleep(seconds)
+    used, wall = time.process_time() - used, time.monotonic() - wall
+    stop.stop()
+    await running
+    return 100 * used / wall
 
 
 async def through_worker(store: Store, jobs: int) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from alkstore_postgres import PostgresOpts, PostgresStore
 from child import Child, begin, play
+from working import idle_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -50,7 +51,17 @@ async def call(url: str, schema: str, count: int) -> object:
     return moments
 
 
-ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {"commit": commit, "call": call}
+async def idle_worker(url: str, schema: str, seconds: float) -> object:
+    """Run a worker that nobody gives a job; the share of one core that this took."""
+    async with PostgresStore(url, opts=PostgresOpts(schema=schema)) as store:
+        return await idle_share(store, seconds)
+
+
+ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
+    "commit": commit,
+    "call": call,
+    "idle_worker": idle_worker,
+}
 
 
 async def start(role: str, scene: ServerScene, schema: str, *args: object) -> Child:

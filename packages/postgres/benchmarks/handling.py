@@ -5,13 +5,23 @@ from __future__ import annotations
 import statistics
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import children
 from frame import Sample, Workload
 from wakes import WAKES
 from waking import delays
-from working import CONCURRENCY, JOBS, delay_rows, hand_out, rows, through_worker, working
+from working import (
+    CONCURRENCY,
+    IDLE_SECONDS,
+    JOBS,
+    delay_rows,
+    hand_out,
+    idle_row,
+    rows,
+    through_worker,
+    working,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 
 AGAINST, ALONE = rows("", 15_000)
 MEDIAN, LATE = delay_rows(2.0)
+IDLE = idle_row(1.0)
 
 
 async def raw_loop(raw: Raw, jobs: int) -> float:
@@ -63,7 +74,16 @@ async def _delays(scene: ServerScene) -> AsyncIterator[Sample]:
         yield Sample(row=LATE.name, ours=statistics.quantiles(found, n=20)[-1])
 
 
+async def _idle(scene: ServerScene) -> AsyncIterator[Sample]:
+    for _ in range(scene.rounds):
+        async with scene.schema() as schema:
+            child = await children.start("idle_worker", scene, schema, scene.seconds(IDLE_SECONDS))
+            child.begin()
+            yield Sample(row=IDLE.name, ours=cast("float", await child.result()))
+
+
 ALL = [
+    Workload(rows=(IDLE,), rounds=_idle),
     Workload(rows=(MEDIAN, LATE), rounds=_delays),
     Workload(rows=(AGAINST, ALONE), rounds=_rounds),
 ]

@@ -15,6 +15,7 @@ from sqlalchemy import create_engine
 from alkstore_sqlite import SqliteStore, prepare_engine
 from child import Child, begin, play
 from scene import options
+from working import idle_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -102,6 +103,12 @@ async def idle(path: str, poll_interval: float, receivers: int, seconds: float) 
     return 100 * used / wall
 
 
+async def idle_worker(path: str, seconds: float) -> object:
+    """Run a worker that nobody gives a job; the share of one core that this took."""
+    async with SqliteStore(path, opts=options()) as store:
+        return await idle_share(store, seconds)
+
+
 async def poll(path: str, poll_interval: float, seconds: float) -> object:
     """Ask a plain connection for `data_version` and nothing else; the share of one core."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -128,6 +135,7 @@ ROLES: dict[str, Callable[..., Coroutine[None, None, object]]] = {
     "call": call,
     "saturate": saturate,
     "idle": idle,
+    "idle_worker": idle_worker,
     "poll": poll,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import children
 from alkstore_sqlite import SqliteStore
@@ -14,7 +14,17 @@ from raw import RawFile, create
 from scene import options
 from wakes import SYNCHRONOUS, WAKES
 from waking import delays
-from working import CONCURRENCY, JOBS, delay_rows, hand_out, rows, through_worker, working
+from working import (
+    CONCURRENCY,
+    IDLE_SECONDS,
+    JOBS,
+    delay_rows,
+    hand_out,
+    idle_row,
+    rows,
+    through_worker,
+    working,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
 
 AGAINST, ALONE = rows("FULL ", 24_000)
 MEDIAN, LATE = delay_rows(1.5)
+IDLE = idle_row(5.0)
 
 
 async def raw_loop(raw: RawFile, jobs: int) -> float:
@@ -70,7 +81,17 @@ async def _delays(scene: FileScene) -> AsyncIterator[Sample]:
         yield Sample(row=LATE.name, ours=statistics.quantiles(found, n=20)[-1])
 
 
+async def _idle(scene: FileScene) -> AsyncIterator[Sample]:
+    for _ in range(scene.rounds):
+        with scene.file() as path:
+            await create(path, "FULL")
+            child = await children.start("idle_worker", path, scene.seconds(IDLE_SECONDS))
+            child.begin()
+            yield Sample(row=IDLE.name, ours=cast("float", await child.result()))
+
+
 ALL = [
+    Workload(rows=(IDLE,), rounds=_idle),
     Workload(rows=(MEDIAN, LATE), rounds=_delays),
     Workload(rows=(AGAINST, ALONE), rounds=_rounds),
 ]
