@@ -230,6 +230,22 @@ async def test_burst_of_wakes_is_few_questions(engine, store):
     assert engine.calls.count("next_due") < 50
 
 
+async def test_whoever_was_woken_goes_first(engine, store, monkeypatch):
+    """A wake leaves the database to those that claim on it; due times are asked for later."""
+    monkeypatch.setattr("alkstore_core.wakes.ASK_AGAIN", 1e6)
+    monkeypatch.setattr("alkstore_core.wakes.ASK_AT_MOST", 3600)
+    queue, loop = store.queue("q"), asyncio.get_running_loop()
+    async with queue.wakes() as wakes:
+        await until(lambda: wakes._runtime.queue_wakes._nudge is not None)
+        # Two hours after the last question.
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + 7200)
+        await queue.enqueue(1)
+        await wakes.recv()
+        assert await queue.claim_one("w")
+        assert 1 == engine.calls.count("next_due")
+
+
 async def test_timer_survives_a_failing_database(clock, engine, store, caplog):
     """While due times cannot be asked for, receivers wait on; then the wake comes."""
     engine.faults["next_due"] += [DatabaseError("connection lost")] * 2

@@ -24,7 +24,8 @@ ASK_AGAIN: Final = 1.0
 """Jobs may come due without any wake (another store's lapsed claim): ask once a second."""
 
 ASK_AT_MOST: Final = 0.02
-"""Due times are whole seconds: a burst of wakes need not ask the database for each of them."""
+"""Seconds after a wake until we ask. Due times are whole seconds: a burst of wakes need not ask the
+database for each of them."""
 
 
 @final
@@ -163,7 +164,9 @@ class QueueWakes(Hub):
                     _log.warning("cannot ask for due jobs, trying again: %s", error)
                 failed = True
             await self._pause(mark, pause)
-            await asyncio.sleep(asked + ASK_AT_MOST - loop.time())
+            # Whoever was woken is about to claim, and would have to share the database with us.
+            awaited = ASK_AT_MOST if self._nudged else asked + ASK_AT_MOST - loop.time()
+            await asyncio.sleep(awaited)
 
     async def _ask(self) -> int | None:
         """Wake the queues where something is due; seconds until the next one is."""
