@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from alkstore_core import AlkstoreError, CopyRefused, copy_store
+from alkstore_core import Closed, DatabaseError, copy_store
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, paper, show
 from alkstore_core.cli.params import json_option
@@ -54,16 +55,7 @@ def copy(source: str, target: str, map_file: Path | None, batch: int, *, as_json
     first. When it is interrupted or killed, run the same command again: it goes on. What would
     spoil the copy is refused with status 1.
     """
-    try:
-        report = run(_copy(source, target, map_file, batch))
-    except KeyboardInterrupt:
-        say("interrupted: the target is not whole; run the same command again to go on")
-        raise click.Abort from None
-    except CopyRefused:
-        raise
-    except AlkstoreError:
-        say("the target is not whole; run the same command again to go on")
-        raise
+    report = run(_copy(source, target, map_file, batch))
     if as_json:
         emit({**attrs.asdict(report), "digests": dict(report.digests)})
     else:
@@ -73,7 +65,11 @@ def copy(source: str, target: str, map_file: Path | None, batch: int, *, as_json
 async def _copy(source: str, target: str, map_file: Path | None, batch: int) -> CopyReport:
     async with opened(source) as old, opened(target, create=True) as new:
         with _whole_file(map_file) as file, _progress() as tell:
-            return await copy_store(old, new, map_to=file, progress=tell, batch=batch)
+            try:
+                return await copy_store(old, new, map_to=file, progress=tell, batch=batch)
+            except (asyncio.CancelledError, Closed, DatabaseError):
+                say("the copy is not whole; run the same command again, and it goes on")
+                raise
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 
 NEEDS = ("click", "rich")
@@ -16,6 +17,10 @@ def main() -> None:
         except ImportError:
             sys.stderr.write("alkstore needs the extra `cli`: pip install 'alkstore-core[cli]'\n")
             sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal's encoding has no sign for is escaped, and no error.
+            stream.reconfigure(errors="backslashreplace")
     from alkstore_core.cli.root import root  # noqa: PLC0415 - it imports what may be missing.
 
     root(prog_name="alkstore")

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from alkstore_core import AlkstoreError, Closed, CopyRefused, DatabaseError, LeadershipLost
+from alkstore_core import (
+    AlkstoreError,
+    Closed,
+    CodecError,
+    DatabaseError,
+    InvalidName,
+    InvalidSpec,
+    PayloadTooLarge,
+    ReservedName,
+)
 from alkstore_core.cli.escaping import safe
 
 if TYPE_CHECKING:
@@ -22,6 +31,8 @@ USAGE: Final = 2
 DATABASE: Final = 3
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+
+_WRITTEN_WRONG: Final = (CodecError, InvalidName, InvalidSpec, PayloadTooLarge, ReservedName)
 
 
 class Refused(click.ClickException):
@@ -68,6 +79,4 @@ def silence_stdout() -> None:
 def _status_of_error(error: AlkstoreError) -> int:
     if isinstance(error, (DatabaseError, Closed)):
         return DATABASE
-    if isinstance(error, (CopyRefused, LeadershipLost)):
-        return REFUSED
-    return USAGE
+    return USAGE if isinstance(error, _WRITTEN_WRONG) else REFUSED

@@ -17,6 +17,7 @@ from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.params import url_option
 from alkstore_core.cli.statuses import Refused
 from alkstore_core.worker import App
+from alkstore_core.worker import run as run_all
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,10 +53,6 @@ def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> 
     except BaseExceptionGroup as errors:
         told = "; ".join(_told(error) for error in errors.exceptions)
         raise Refused(f"several of them failed: {told}") from None
-    except AlkstoreError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise Refused(f"{app} cannot be run: {error}") from None
 
 
 def load(spec: str) -> App:
@@ -89,12 +86,12 @@ async def _work(url: str | None, app: App, *, schedules: bool) -> None:
     async with opened(url, create=True) as store:
         try:
             runners = app.runners(store)
-            if not runners and not schedules:
-                raise Refused("the App has no handler, and schedules are left out: nothing to do")
-        except AlkstoreError as error:
+        except (AlkstoreError, TypeError, ValueError) as error:
             raise Refused(f"the App cannot be run: {error}") from None
+        if not runners and not schedules:
+            raise Refused("the App has no handler, and schedules are left out: nothing to do")
         _log.info("%d handlers on %s", len(runners), safe(url or ""))
-        await app.run(store, schedules=schedules)
+        await run_all(*runners, schedules=store if schedules else None)
 
 
 def _told(error: BaseException) -> str:

@@ -1,0 +1,142 @@
+"""How the command ends, and what it says then."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from alkstore_core import (
+    Closed,
+    CodecError,
+    CopyRefused,
+    DatabaseError,
+    InvalidName,
+    InvalidSpec,
+    __version__,
+)
+from alkstore_core.cli.root import PARTS, root
+from alkstore_core.cli.statuses import Refused, status_of
+from alkstore_core.worker import PoisonedEvent
+
+HOST = "postgresql://me:hunter2@host/db"
+
+
+def run(*arguments, **environment):
+    """Run the command in this process."""
+    environment = {"ALKSTORE_URL": None, **environment}
+    return CliRunner().invoke(root, arguments, env=environment, prog_name="alkstore")
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_its_extra_it_says_what_to_install(missing):
+    """One sentence on stderr, and the status of a wrong call."""
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from alkstore_core.cli import main; main()"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "alkstore needs the extra `cli`: pip install 'alkstore-core[cli]'\n" == done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Refused("no"), 1),
+        (CopyRefused("no"), 1),
+        (PoisonedEvent("s", "c", 1), 1),
+        (click.UsageError("no"), 2),
+        (CodecError("no"), 2),
+        (InvalidName("queue", "", "is empty"), 2),
+        (InvalidSpec("x"), 2),
+        (DatabaseError("no"), 3),
+        (Closed("no"), 3),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+    ],
+)
+def test_statuses(error, status, capsys):
+    """Each kind of end has the status of the documented table, and no traceback."""
+
+    def call():
+        raise error
+
+    assert status == status_of(call)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_errors_tell_no_password_and_no_escape_sequence(capsys):
+    """Whatever an error holds."""
+
+    def call():
+        raise DatabaseError(f"{HOST} said \x1b[31m")
+
+    status_of(call)
+
+    assert "Error: postgresql://me:***@host/db said \\x1b[31m\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [(HOST,), ("status", HOST), ("status", f"--{HOST}")])
+def test_usage_errors_tell_no_password(arguments):
+    """Also where the URL stands in the wrong place."""
+    done = run(*arguments)
+
+    assert 2 == done.exit_code
+    assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("locks",), ("jobs", "q"), ("doctor",)])
+def test_without_a_url_it_says_how_to_give_one(arguments):
+    """Neither an empty one is one."""
+    assert "--url" in run(*arguments).stderr
+    assert 2 == run(*arguments, ALKSTORE_URL="").exit_code
+
+
+def test_a_database_in_memory_makes_no_sense():
+    """It says why, instead of showing an empty one."""
+    done = run("status", "--url", "mem:")
+
+    assert 2 == done.exit_code
+    assert "ends with its process" in done.stderr
+
+
+def test_an_engine_that_is_not_there_is_no_database():
+    """What to do is said by the registry."""
+    done = run("status", "--url", "oracle://host")
+
+    assert (3, "") == (done.exit_code, done.stdout)
+    assert "no engine knows this URL's scheme" in done.stderr
+
+
+def test_version():
+    """That of the package."""
+    assert f"alkstore, version {__version__}\n" == run("--version").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell):
+    """A script for each shell that asks this very command."""
+    assert "_ALKSTORE_COMPLETE" in run("completion", shell).stdout
+
+
+def test_what_a_shell_completes():
+    """The script's question is answered with the parts of the command."""
+    done = run(_ALKSTORE_COMPLETE="bash_complete", COMP_WORDS="alkstore d", COMP_CWORD="1")
+
+    assert {"plain,dead", "plain,doctor"} == set(done.stdout.split())
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_every_part_has_its_help(part):
+    """With a sentence of its own for each option but --help."""
+    commands = part.commands.values() if isinstance(part, click.Group) else [part]
+
+    assert part.help
+    assert 0 == run(part.name, "-h").exit_code
+    for command in commands:
+        assert command.help
+        for option in command.params:
+            assert isinstance(option, click.Argument) or option.help, (command.name, option.name)

@@ -1,0 +1,56 @@
+"""Durations and times as people write them."""
+
+import time
+from datetime import UTC, datetime
+
+import click
+import pytest
+
+from alkstore_core.cli.params import Header, Moment, Seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("90", 90), ("90s", 90), ("15m", 900), ("2h", 7_200), ("7d", 604_800)],
+)
+def test_durations(text, seconds):
+    """A number with a unit, or seconds."""
+    assert seconds == Seconds().convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5h", "5 m", "1w", "٣", "9" * 18 + "d"])
+def test_other_durations_are_usage_errors(text):
+    """Also one that no database could store."""
+    with pytest.raises(click.BadParameter, match="no duration"):
+        Seconds().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["1769860800", "2026-01-31T12:00Z", "2026-01-31T12:00", "2026-01-31T13:00+01:00"]
+)
+def test_moments(text):
+    """Unix seconds and ISO 8601, in UTC unless it says otherwise."""
+    moment = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp())
+
+    assert moment == Moment().convert(text, None, None)
+
+
+def test_a_duration_as_a_moment_is_so_long_ago():
+    """`7d` is seven days before now."""
+    now = int(time.time())
+
+    assert now - 604_800 <= Moment().convert("7d", None, None) <= int(time.time()) - 604_800
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "-5"])
+def test_other_moments_are_usage_errors(text):
+    """The error says what would do."""
+    with pytest.raises(click.BadParameter, match="unix seconds"):
+        Moment().convert(text, None, None)
+
+
+def test_headers():
+    """A name, and after the first equals sign its value."""
+    assert ("trace", "a=b") == Header().convert("trace=a=b", None, None)
+    with pytest.raises(click.BadParameter, match="name=value"):
+        Header().convert("trace", None, None)
