@@ -156,7 +156,7 @@ def main() -> None:
     named = options.requirement
     if named == ["all"]:
         extras = {
-            "alkstore-core": "[cli,otel,prometheus,sql]",
+            "alkstore-core": "[cli,otel,prometheus,sql,web]",
             "alkstore-localstores": "[http,turso]",
         }
         named = [d + extras.get(d, "") for d in distributions()]

@@ -11,7 +11,7 @@ from email.parser import HeaderParser
 import pytest
 from test_workspace import PROJECTS
 
-from wheelhouse import LOCK, build, uv, wheel
+from wheelhouse import LOCK, ROOT, build, uv, wheel
 
 MEMBERS = {project["name"]: project for project in PROJECTS.values()}
 TRIED = [name for name, of in MEMBERS.items() if "alkstore.harnesses" in of.get("entry-points", {})]
@@ -45,7 +45,7 @@ BRINGS = {
 
 IMPORT_ALL_BUT_SQL = """
 import importlib, pkgutil, sys, alkstore_core
-extras = {f"alkstore_core.{name}" for name in ("cli", "otel", "prometheus", "sql")}
+extras = {f"alkstore_core.{name}" for name in ("cli", "otel", "prometheus", "sql", "web")}
 def import_all(package):  # walk_packages would import alkstore_core.sql to look into it
     for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         if found.name not in extras:
@@ -114,6 +114,15 @@ def test_wheel(house, name):
     assert not [n for n in names if re.search(r"(^|/)(tests?|test_.*|conftest\.py)(/|$)", n)]
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Requires-Python"] == ">=3.11"
+
+
+@each_distribution
+def test_wheel_is_whole(house, name):
+    """A wheel holds all that its package is made of: templates and style sheets too."""
+    source = ROOT / next(m for m, p in PROJECTS.items() if p["name"] == name) / "src"
+    files = {p.relative_to(source).as_posix() for p in source.rglob("*") if p.is_file()}
+    with zipfile.ZipFile(wheel(house, name)) as archive:
+        assert not {f for f in files if "__pycache__" not in f} - set(archive.namelist())
 
 
 @pytest.mark.parametrize("name", TRIED)
