@@ -8,6 +8,7 @@ import pytest
 from dict_engine import DictEngine
 
 from alkstore_core import ManualClock, StopToken, Store
+from alkstore_core.sync import SyncStore
 from alkstore_core.worker import Worker
 
 
@@ -32,6 +33,20 @@ async def store(engine):
         engine.gates.clear()
         for gate in engine.held:
             gate.open()
+
+
+@pytest.fixture
+def blocking(engine):
+    """An open store whose calls block."""
+    with SyncStore(Store(engine)) as opened:
+        yield opened
+        engine.gates.clear()
+        opened.call(_open_all, engine.held)
+
+
+async def _open_all(gates):
+    for gate in gates:
+        gate.open()
 
 
 class Running:

@@ -7,7 +7,7 @@ import pytest
 from dict_engine import DictEngine, until
 
 from alkstore_core import DatabaseError, Store
-from alkstore_core.slot import WriterSlot
+from alkstore_core.slot import Thread, WriterSlot, act_for
 
 
 @pytest.fixture
@@ -209,3 +209,21 @@ async def test_heartbeats_go_before_all_who_wait(store, slot):
     await asyncio.gather(*tasks)
 
     assert ["beat", "beat", "tx1", "a"] == log
+
+
+async def test_tasks_that_act_for_one_thread_are_one_caller(store):
+    """What a thread would wait for is refused, whichever of its tasks asks; others wait."""
+    thread = Thread("billing")
+
+    async def acting(work):
+        act_for(thread)
+        return await work()
+
+    tx = await asyncio.create_task(acting(store.begin_tx().__aenter__))
+    with pytest.raises(DatabaseError, match="this thread holds an open transaction"):
+        await asyncio.create_task(acting(lambda: store.queue("q").enqueue(1)))
+    other = asyncio.create_task(store.queue("q").enqueue(2))
+    await until(lambda: waiting(store._runtime.slot))
+
+    await asyncio.create_task(acting(tx.commit))
+    assert 1 == await other

@@ -6,38 +6,63 @@ import asyncio
 import time
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from alkstore_core.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from typing import Any
-
     _Waiter = asyncio.Future[None]
+
+
+@final
+class Thread:
+    """A thread that has each of its calls made by a task of its own, and waits for it.
+
+    Who could wait for itself then is the thread, not one of the tasks.
+    """
+
+    __slots__ = ("__weakref__", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_name(self) -> str:
+        """The thread's name."""
+        return self._name
+
+
+_Caller: TypeAlias = "asyncio.Task[Any] | Thread"
+
+_on_behalf: weakref.WeakKeyDictionary[asyncio.Task[Any], Thread] = weakref.WeakKeyDictionary()
+
+
+def act_for(thread: Thread) -> None:
+    """What the running task does counts as done by `thread`."""
+    _on_behalf[_running_task()] = thread
 
 
 class Lease:
     """The turn of one open transaction, from its begin to its end."""
 
-    __slots__ = ("_slot", "_task", "name", "since")
+    __slots__ = ("_caller", "_slot", "name", "since")
 
-    def __init__(self, slot: WriterSlot, task: asyncio.Task[Any]) -> None:
+    def __init__(self, slot: WriterSlot, caller: _Caller) -> None:
         self._slot = slot
-        self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task)
-        self.name: str = task.get_name()
+        self._caller: weakref.ref[_Caller] | None = weakref.ref(caller)
+        self.name: str = f"{_kind(caller)} {caller.get_name()!r}"
         self.since: float = time.monotonic()
 
     @property
     def mine(self) -> bool:
-        """Whether the running task took this turn and still has it."""
-        return self._task is not None and self._task() is asyncio.current_task()
+        """Whether the running task, or the thread it acts for, took this turn and still has it."""
+        return self._caller is not None and self._caller() is _caller()
 
     def abandon(self) -> None:
-        """The handle is lost, its end only a matter of time: the task waits like others now.
+        """The handle is lost, its end only a matter of time: its caller waits like others now.
 
         Called in whichever thread the collector runs.
         """
-        self._task = None
+        self._caller = None
 
     def release(self) -> None:
         """Let the next one write. Idempotent."""
@@ -47,13 +72,13 @@ class Lease:
 class _Ticket:
     """A place in the queue: of one transaction, or of auto-commit writes that came together.
 
-    The task is held weakly: a refusal's traceback keeps the frames that hold tickets.
+    The caller is held weakly: a refusal's traceback keeps the frames that hold tickets.
     """
 
-    __slots__ = ("task", "waiters")
+    __slots__ = ("caller", "waiters")
 
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self.task = None if task is None else weakref.ref(task)
+    def __init__(self, caller: _Caller | None) -> None:
+        self.caller = None if caller is None else weakref.ref(caller)
         self.waiters: list[_Waiter] = []
 
 
@@ -77,11 +102,13 @@ class WriterSlot:
             DatabaseError: this task already holds one, or nobody let go within the timeout.
 
         """
-        self._refuse_holder("begin one transaction at a time, or begin it in another task")
+        self._refuse_holder(
+            f"begin one transaction at a time, or begin it in another {_kind(_caller())}"
+        )
         if not self.taken:
-            self._hold(_running_task())
+            self._hold(_caller())
         else:
-            ticket = _Ticket(_running_task())
+            ticket = _Ticket(_caller())
             self._queue.append(ticket)
             try:
                 await self._wait(ticket)
@@ -108,7 +135,7 @@ class WriterSlot:
         """
         self.check(call, instead)
         place = 0 if urgent else -1
-        if not self._queue or self._queue[place].task is not None:
+        if not self._queue or self._queue[place].caller is not None:
             add = self._queue.appendleft if urgent else self._queue.append
             add(_Ticket(None))
         await self._wait(self._queue[place])
@@ -129,16 +156,16 @@ class WriterSlot:
         self._holder = None
         while self._queue and self._holder is None:
             ticket = self._queue.popleft()
-            task = None if ticket.task is None else ticket.task()
-            if task is not None:
-                self._hold(task)
+            caller = None if ticket.caller is None else ticket.caller()
+            if caller is not None:
+                self._hold(caller)
             for waiter in ticket.waiters:
                 if not waiter.done():
                     waiter.set_result(None)
         self.taken = self._holder is not None
 
-    def _hold(self, task: asyncio.Task[Any]) -> None:
-        self._holder = Lease(self, task)
+    def _hold(self, caller: _Caller) -> None:
+        self._holder = Lease(self, caller)
         self.taken = True
 
     async def _wait(self, ticket: _Ticket) -> None:
@@ -163,7 +190,7 @@ class WriterSlot:
         held = time.monotonic() - holder.since
         waiter.set_exception(
             DatabaseError(
-                f"no turn to write within {self._timeout:g} s: task {holder.name!r} has held a "
+                f"no turn to write within {self._timeout:g} s: {holder.name} has held a "
                 f"transaction open for {held:.1f} s"
             )
         )
@@ -173,8 +200,18 @@ class WriterSlot:
         # with it the caller's handle would outlive the task until the collector runs.
         if self._holder is not None and self._holder.mine:
             raise DatabaseError(
-                f"this task holds an open transaction and this store has one writer: {advice}"
+                f"this {_kind(_caller())} holds an open transaction and this store has one writer: "
+                f"{advice}"
             )
+
+
+def _caller() -> _Caller:
+    task = _running_task()
+    return _on_behalf.get(task, task)
+
+
+def _kind(caller: _Caller) -> str:
+    return "thread" if isinstance(caller, Thread) else "task"
 
 
 def _running_task() -> asyncio.Task[Any]:

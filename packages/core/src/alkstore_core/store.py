@@ -59,6 +59,11 @@ class Store:
         """
         await self._runtime.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed since; readable from any thread."""
+        return self._runtime.is_open
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self
