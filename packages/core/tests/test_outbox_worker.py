@@ -42,7 +42,7 @@ async def test_the_log_names_the_outbox(engine, store, deliver, caplog):
     deliver(handler)
     await until(lambda: engine.data.jobs[1].state is JobState.DEAD)
 
-    assert "outbox 'mail': job 1 failed (attempt 1 of 5): no such address" in caplog.text
+    assert "outbox 'mail': job 1 failed (attempt 1 of 5), dead now: no such address" in caplog.text
     assert "__alkstore" not in caplog.text
 
 

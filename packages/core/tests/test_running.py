@@ -238,6 +238,22 @@ async def test_nothing_to_run_is_a_mistake():
         await run()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (print, "give a handler to a worker"),
+        (App(), "await app.run"),
+        ("store", "schedules="),
+        ("work", "objects of Worker, OutboxWorker and Consumer"),
+    ],
+)
+async def test_what_cannot_run_is_told_what_to_pass(store, handler, wrong, advice):
+    """Nothing has begun, and the error says what to do instead."""
+    wrong = store if wrong == "store" else wrong
+    with pytest.raises(TypeError, match=advice):
+        await run(Worker(store, "q", handler), wrong)
+
+
 async def test_an_app_runs_its_handlers(engine, store, start):
     """Each decorator gives its function back; each function gets its own work."""
     around = []

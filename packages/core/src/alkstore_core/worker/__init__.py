@@ -2,6 +2,7 @@
 
 from alkstore_core.worker.apps import App
 from alkstore_core.worker.consumers import Consumer
+from alkstore_core.worker.endings import Ending, Outcome, ending
 from alkstore_core.worker.handlers import CallNext, Handler, Middleware
 from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
 from alkstore_core.worker.runner import Runner
@@ -13,13 +14,16 @@ __all__ = [
     "CallNext",
     "ClaimLost",
     "Consumer",
+    "Ending",
     "Fail",
     "Handler",
     "Middleware",
     "OutboxWorker",
+    "Outcome",
     "PoisonedEvent",
     "Retry",
     "Runner",
     "Worker",
+    "ending",
     "run",
 ]

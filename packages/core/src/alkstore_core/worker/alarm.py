@@ -6,6 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from alkstore_core.stop import StopToken
     from alkstore_core.store import Store
 
 
@@ -55,6 +58,20 @@ class Alarm:
     def _wake(self, _: asyncio.Task[Any]) -> None:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
+
+
+async def until_stopped_or(stop: StopToken, what: Coroutine[Any, Any, None]) -> None:
+    """Until `what` has ended, or `stop`, which cancels it."""
+    waiting = asyncio.ensure_future(what)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            # A clock that cannot wait must not let the handler spin.
+            waiting.result()
+    finally:
+        waiting.cancel()
+        stopping.cancel()
 
 
 class Backoff:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from alkstore_core.errors import AlkstoreError, Closed, CodecError, DatabaseError
 from alkstore_core.names import check_label
 from alkstore_core.stop import StopToken
 from alkstore_core.transactions import TxHandle
 from alkstore_core.values import StreamEvent
-from alkstore_core.worker.alarm import Alarm, Backoff
+from alkstore_core.worker.alarm import Alarm, Backoff, until_stopped_or
+from alkstore_core.worker.endings import (
+    ACKED,
+    LOST,
+    RELEASED,
+    Ending,
+    Outcome,
+    Try,
+    attempt_under_way,
+)
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.leases import Lease, lease_name
+from alkstore_core.worker.logs import Events
 from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
 from alkstore_core.worker.runner import Runner, wakes_ended
 from alkstore_core.worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from alkstore_core.store import Store
     from alkstore_core.streams import EventReceiver, StreamHandle
@@ -85,6 +95,7 @@ class Consumer(Runner):
             raise ValueError(f"on_poison must be 'stop' or 'skip', not {on_poison!r}")
         self._stream = store.stream(stream) if isinstance(stream, str) else stream
         self._name = check_label("consumer", name)
+        self._event = Events(stream=self._stream.name, consumer=self._name)
         self._label = f"consumer {name!r} of stream {self._stream.name!r}"
         self._threads = Threads(f"alkstore-{self._stream.name}-{name}")
         self._tx: TxHandle | None = None
@@ -147,7 +158,8 @@ class Consumer(Runner):
                         await self._alarm.wait(self._store.mark() + pause)
                     backoff.reset()
                 except DatabaseError as error:
-                    _log.warning("%s: trying again: %s", self._label, error)
+                    told = self._event("consumer.refused")
+                    _log.warning("%s: trying again: %s", self._label, error, extra=told)
                     await self._alarm.pause(backoff.take())
         except (Closed, PoisonedEvent) as error:
             self._break(error)
@@ -177,7 +189,11 @@ class Consumer(Runner):
             saving.cancel()
             self._following = None
             if not following.done():
-                _log.warning("%s: its handler does not end; it is left behind", self._label)
+                _log.warning(
+                    "%s: its handler does not end; it is left behind",
+                    self._label,
+                    extra=self._event("event.left_running"),
+                )
         await self._save()
         if self._threads.busy or not following.done():
             self._lease.leave()
@@ -188,7 +204,8 @@ class Consumer(Runner):
     def _lose(self, following: asyncio.Task[None], keeping: asyncio.Task[str]) -> None:
         error = keeping.exception()
         why = keeping.result() if error is None else f"{type(error).__name__}: {error}"
-        _log.warning("%s: its lock is lost (%s); it stands by", self._label, why)
+        told = self._event("consumer.lock_lost", reason=why)
+        _log.warning("%s: its lock is lost (%s); it stands by", self._label, why, extra=told)
         self._cut = True
         following.cancel(ClaimLost(f"the lock of {self._label}: {why}"))
 
@@ -210,7 +227,8 @@ class Consumer(Runner):
                     while await wakes.recv() is not None:
                         self._alarm.ring()
             except DatabaseError as error:
-                _log.warning("%s: no wakes, trying again: %s", self._label, error)
+                told = self._event("wakes.refused")
+                _log.warning("%s: no wakes, trying again: %s", self._label, error, extra=told)
                 await asyncio.sleep(backoff.take())
             else:
                 raise wakes_ended(self._label)
@@ -237,7 +255,8 @@ class Consumer(Runner):
             try:
                 return await events.recv()
             except DatabaseError as error:
-                _log.warning("%s: cannot read, trying again: %s", self._label, error)
+                told = self._event("stream.refused")
+                _log.warning("%s: cannot read, trying again: %s", self._label, error, extra=told)
                 await asyncio.sleep(backoff.take())
 
     async def _handle(self, event: StreamEvent) -> bool:
@@ -245,6 +264,7 @@ class Consumer(Runner):
         attempts = 0
         outage = Backoff()
         while True:
+            attempt_under_way.set(Try(attempts + 1, self._ending))
             try:
                 await (self._call_in_tx(event) if self._in_tx else self._call(event))
             except (KeyboardInterrupt, GeneratorExit):
@@ -253,9 +273,10 @@ class Consumer(Runner):
                 if self._was_cut(error):
                     return False
                 if isinstance(error, DatabaseError):
-                    told = (self._label, event.offset, error)
-                    _log.warning("%s: offset %d: %s", *told, exc_info=error)
-                    await self._until_stopped_or(asyncio.sleep(outage.take()))
+                    told = self._event("event.refused", offset=event.offset)
+                    said = (self._label, event.offset, error)
+                    _log.warning("%s: offset %d: %s", *said, exc_info=error, extra=told)
+                    await until_stopped_or(self._ended, asyncio.sleep(outage.take()))
                 else:
                     # A handler may meet other stores; that ours was closed is no event's fault.
                     self._store.check()
@@ -275,7 +296,12 @@ class Consumer(Runner):
         if self._cut:
             if isinstance(error, asyncio.CancelledError):
                 raise error
-            _log.warning("%s: its handler raised when it was cut", self._label, exc_info=error)
+            _log.warning(
+                "%s: its handler raised when it was cut",
+                self._label,
+                exc_info=error,
+                extra=self._event("event.raised_late"),
+            )
         return self._cut
 
     async def _call_in_tx(self, event: StreamEvent) -> None:
@@ -293,6 +319,16 @@ class Consumer(Runner):
             finally:
                 self._tx = None
 
+    def _ending(self, error: BaseException | None, attempts: int) -> Ending:
+        """What becomes of the event under way if its handler ends now, in this attempt."""
+        if error is None:
+            return ACKED
+        if self._cut:
+            return RELEASED if self._stopping else LOST
+        if not isinstance(error, DatabaseError) and self._is_poison(error, attempts):
+            return Ending(outcome=Outcome.DEAD)
+        return Ending(outcome=Outcome.RETRIED)
+
     def _is_poison(self, error: BaseException, attempts: int) -> bool:
         if isinstance(error, (Fail, CodecError)):
             return True
@@ -301,7 +337,8 @@ class Consumer(Runner):
     def _poisoned(self, event: StreamEvent, error: BaseException) -> None:
         if not self._skips:
             raise PoisonedEvent(self._stream.name, self._name, event.offset) from error
-        _log.error("%s: skips offset %d", self._label, event.offset, exc_info=error)
+        told = self._event("event.skipped", offset=event.offset, outcome=str(Outcome.DEAD))
+        _log.error("%s: skips offset %d", self._label, event.offset, exc_info=error, extra=told)
         self._handled = event.offset
         self._dirty.ring()
 
@@ -315,20 +352,16 @@ class Consumer(Runner):
             "%s: offset %d failed (attempt %d), again in %d s",
             *(self._label, event.offset, attempts, pause),
             exc_info=error,
+            extra=self._event(
+                "event.failed",
+                offset=event.offset,
+                attempt=attempts,
+                outcome=str(Outcome.RETRIED),
+                delay_s=pause,
+            ),
         )
-        await self._until_stopped_or(self._store.sleep_until(self._store.mark() + pause))
-
-    async def _until_stopped_or(self, what: Coroutine[Any, Any, None]) -> None:
-        waiting = asyncio.ensure_future(what)
-        stopping = asyncio.ensure_future(self._ended.wait())
-        try:
-            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                # A clock that cannot wait must not let the handler spin.
-                waiting.result()
-        finally:
-            waiting.cancel()
-            stopping.cancel()
+        until = self._store.mark() + pause
+        await until_stopped_or(self._ended, self._store.sleep_until(until))
 
     # -- offsets --------------------------------------------------------------------------
 
@@ -357,7 +390,8 @@ class Consumer(Runner):
         try:
             await self._stream.save_offset(self._name, handled)
         except AlkstoreError as error:
-            _log.warning("%s: cannot save offset %d: %s", self._label, handled, error)
+            told = self._event("offset.refused", offset=handled)
+            _log.warning("%s: cannot save offset %d: %s", self._label, handled, error, extra=told)
             self._dirty.ring()
         else:
             self._saved = max(self._saved, handled)

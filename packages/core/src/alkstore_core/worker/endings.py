@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from attrs import frozen
 
@@ -13,7 +13,7 @@ from alkstore_core.errors import CodecError
 from alkstore_core.worker.outcomes import Fail
 
 if TYPE_CHECKING:
-    from typing import Final
+    from collections.abc import Callable
 
 
 class Outcome(enum.StrEnum):
@@ -47,6 +47,12 @@ class Ending:
     """Whether it took longer than the worker's `timeout`."""
 
 
+ACKED: Final = Ending(outcome=Outcome.ACKED)
+RELEASED: Final = Ending(outcome=Outcome.RELEASED)
+LOST: Final = Ending(outcome=Outcome.LOST)
+SETTLED: Final = Ending(outcome=Outcome.SETTLED)
+
+
 class Attempt(Protocol):
     """A call under way, as its worker or consumer sees it."""
 
@@ -56,6 +62,17 @@ class Attempt(Protocol):
 
     def ending(self, error: BaseException | None) -> Ending:
         """What its end by an error, or by none, means."""
+
+
+class Try(NamedTuple):
+    """An attempt that somebody else judges, who is told which one it is."""
+
+    number: int
+    judge: Callable[[BaseException | None, int], Ending]
+
+    def ending(self, error: BaseException | None) -> Ending:
+        """What its end by an error, or by none, means."""
+        return self.judge(error, self.number)
 
 
 attempt_under_way: Final[ContextVar[Attempt | None]] = ContextVar("alkstore_attempt", default=None)
@@ -71,9 +88,9 @@ def ending(error: BaseException | None) -> Ending:
     if attempt is not None:
         return attempt.ending(error)
     if error is None:
-        return Ending(outcome=Outcome.ACKED)
+        return ACKED
     if isinstance(error, asyncio.CancelledError):
-        return Ending(outcome=Outcome.RELEASED)
+        return RELEASED
     if isinstance(error, (Fail, CodecError)):
         return Ending(outcome=Outcome.DEAD)
     return Ending(outcome=Outcome.RETRIED)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from alkstore_core.errors import DatabaseError
 from alkstore_core.runtime import quietly
 from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.logs import event
 from alkstore_core.worker.runner import own_id
 from alkstore_core.worker.runs import CUT_S
 
@@ -88,7 +89,11 @@ class Lease:
             try:
                 return await self._renew(lock)
             except DatabaseError as error:
-                _log.warning("lock %r could not be renewed, trying again: %s", self.name, error)
+                _log.warning(
+                    "lock %r could not be renewed, trying again: %s",
+                    *(self.name, error),
+                    extra=event("lock.refused", lock=self.name),
+                )
                 await asyncio.sleep(backoff.take())
 
     async def _renew(self, lock: Lock) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from alkstore_core.errors import Closed, DatabaseError
 from alkstore_core.worker.alarm import Alarm
+from alkstore_core.worker.logs import event, source
 from alkstore_core.worker.runs import Cause
 
 if TYPE_CHECKING:
@@ -110,7 +111,12 @@ class Pulse:
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, the heart goes on.
                 told = None if isinstance(error, DatabaseError) else error
-                _log.warning("%s: no heartbeat: %s", self.label, error, exc_info=told)
+                _log.warning(
+                    "%s: no heartbeat: %s",
+                    *(self.label, error),
+                    exc_info=told,
+                    extra=event("heartbeat.refused", **source(self._queue.name), count=len(runs)),
+                )
                 await asyncio.sleep(TRY_AGAIN_S)
                 return
             for run in runs:

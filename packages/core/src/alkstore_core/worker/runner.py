@@ -14,6 +14,7 @@ from alkstore_core.completion import to_the_end
 from alkstore_core.errors import Closed
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Alarm
+from alkstore_core.worker.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -106,7 +107,11 @@ class Runner(ABC):
         if working.cancelled():
             if not self._leaving:
                 raise RuntimeError(f"the work of a {type(self).__name__} was cancelled from within")
-            _log.warning("a %s ended without an answer of the database", type(self).__name__)
+            _log.warning(
+                "a %s ended without an answer of the database",
+                type(self).__name__,
+                extra=event("runner.unanswered"),
+            )
 
     def _help(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task that ends with the runner; its failure ends the runner."""

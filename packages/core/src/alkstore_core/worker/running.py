@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
 import threading
@@ -13,13 +14,13 @@ from alkstore_core.completion import to_the_end
 from alkstore_core.errors import DatabaseError, LeadershipLost
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Backoff
-from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S
+from alkstore_core.worker.logs import event
+from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from alkstore_core.store import Store
-    from alkstore_core.worker.runner import Runner
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ async def run(
     cancellation is a stop without grace.
 
     Raises:
+        TypeError: something is no worker and no consumer; the text says what to pass instead.
         ValueError: there is nothing to run.
         Closed: a store is not open, was closed, or its wakes have ended.
         PoisonedEvent: a consumer stopped at an event.
@@ -50,6 +52,8 @@ async def run(
     """
     if not runners and schedules is None:
         raise ValueError("nothing to run: give workers, consumers or a store with schedules")
+    for runner in runners:
+        _check(runner)
     ending, abort = StopToken(), StopToken()
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(runner.run(ending, abort=abort)) for runner in runners]
@@ -78,6 +82,23 @@ async def run(
         raise BaseExceptionGroup("several runners failed", errors)
 
 
+def _check(runner: object) -> None:
+    if isinstance(runner, Runner):
+        return
+    advice = {
+        "App": "an App runs itself: `await app.run(store)`",
+        "Store": "a store whose schedules are to fire goes to `schedules=`",
+    }
+    kinds = {kind.__name__ for kind in type(runner).__mro__}
+    told = next(
+        (text for kind, text in advice.items() if kind in kinds),
+        "give a handler to a worker: `run(Worker(store, 'queue', handler))`"
+        if callable(runner)
+        else "it runs objects of Worker, OutboxWorker and Consumer",
+    )
+    raise TypeError(f"run() cannot run {runner!r}: {told}")
+
+
 async def _until_ended(
     tasks: list[asyncio.Task[None]], scheduling: asyncio.Task[None] | None, ending: StopToken
 ) -> None:
@@ -89,7 +110,10 @@ async def _until_ended(
     if scheduling is not None:
         await asyncio.wait((scheduling,), timeout=CLEANUP_S + ANSWER_S)
         if not scheduling.done():
-            _log.warning("schedules: no answer of the database; they are left behind")
+            _log.warning(
+                "schedules: no answer of the database; they are left behind",
+                extra=event("schedules.unanswered"),
+            )
             scheduling.cancel()
             tasks.remove(scheduling)
 
@@ -110,10 +134,11 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
         try:
             await store.run_schedules(stop)
         except LeadershipLost as error:
-            _log.warning("schedules: %s; standing by", error)
+            _log.warning("schedules: %s; standing by", error, extra=event("schedules.lost"))
             backoff.reset()
         except DatabaseError as error:
-            _log.warning("schedules: trying again: %s", error)
+            told = event("schedules.refused")
+            _log.warning("schedules: trying again: %s", error, extra=told)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), backoff.take())
 
@@ -131,7 +156,8 @@ def _signals(ending: StopToken, abort: StopToken) -> Generator[None]:
         token.stop()
         # In the main thread, between two steps of whatever it does: nothing that may wait.
         name = signal.Signals(number).name
-        asyncio.get_running_loop().call_soon(_log.info, "%s: ending", name)
+        told = functools.partial(_log.info, "%s: ending", name, extra=event("run.ending"))
+        asyncio.get_running_loop().call_soon(told)
 
     before = {number: signal.signal(number, ended_by) for number in SIGNALS}
     try:

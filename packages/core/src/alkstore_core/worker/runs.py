@@ -6,6 +6,10 @@ import enum
 import math
 from typing import TYPE_CHECKING, Final
 
+from alkstore_core.errors import CodecError
+from alkstore_core.worker.endings import ACKED, LOST, RELEASED, SETTLED, Ending, Outcome
+from alkstore_core.worker.outcomes import Fail
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -27,20 +31,28 @@ class Run:
     """One claim under way, from its handler's start until its settling call was answered.
 
     All times are marks of the store: `beat_at` is when a heartbeat is due, `cut_at` when the
-    handler has to go because none landed, `ends_at` when its time is up.
+    handler has to go because none landed, `ends_at` when its time is up, `began_at` when its
+    handler was called.
     """
 
     beat_at: float
     cut_at: float
 
-    __slots__ = ("beat_at", "begun", "cause", "cut_at", "ends_at", "finished", "handle", "task")
+    __slots__ = (
+        *("beat_at", "began_at", "begun", "cause", "cut_at", "ends_at", "finished", "handle"),
+        *("in_thread", "task"),
+    )
 
-    def __init__(self, handle: JobHandle, mark: float, timeout: float | None) -> None:
+    def __init__(
+        self, handle: JobHandle, mark: float, timeout: float | None, *, in_thread: bool = False
+    ) -> None:
         self.handle: JobHandle = handle
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
         self.begun: bool = False
         self.finished: bool = False
+        self.in_thread: bool = in_thread
+        self.began_at: float = mark
         self.ends_at: float = math.inf if timeout is None else mark + timeout
         seconds = handle.job.visibility_timeout_s
         self.beat_at = mark + seconds / 3
@@ -54,6 +66,29 @@ class Run:
     def leave(self) -> None:
         """No more heartbeats: let the claim lapse, unless it is settled before."""
         self.beat_at = self.cut_at = math.inf
+
+    @property
+    def number(self) -> int:
+        """The how manieth attempt this is."""
+        return self.handle.job.attempts
+
+    def ending(self, error: BaseException | None) -> Ending:
+        """What becomes of the job if its handler ends now, with this error or without."""
+        if self.cause is Cause.LOST:
+            return LOST
+        if self.handle.settled:
+            return SETTLED
+        # A thread was told nothing, so what it returns is no answer to it.
+        late = self.cause is Cause.TIMEOUT and (error is not None or self.in_thread)
+        if error is None and not late:
+            return ACKED
+        if self.cause is Cause.SHUTDOWN:
+            return RELEASED
+        job = self.handle.job
+        hopeless = isinstance(error, (Fail, CodecError)) and not late
+        if hopeless or job.attempts >= job.max_attempts:
+            return Ending(outcome=Outcome.DEAD, timed_out=late)
+        return Ending(outcome=Outcome.RETRIED, timed_out=late)
 
     @property
     def next(self) -> float:

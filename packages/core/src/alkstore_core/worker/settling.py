@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alkstore_core.errors import Closed, CodecError, DatabaseError
+from alkstore_core.policy.backoff import backoff_delay
 from alkstore_core.policy.errortext import storable_error
 from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.endings import Outcome
+from alkstore_core.worker.logs import Events, job_event, source
 from alkstore_core.worker.outcomes import Fail, Retry
 from alkstore_core.worker.runs import Cause
 
@@ -41,6 +44,7 @@ class Settling:
         self._queue = queue
         self.label: str = f"queue {queue.name!r}"
         self._worker_id = worker_id
+        self._event = Events(**source(queue.name), worker_id=worker_id)
         self._settled = settled
         self._ready = ready
         self._acks: list[Run] = []
@@ -76,7 +80,7 @@ class Settling:
         """It was not done, through no fault of its own."""
         self._releases.append(run)
 
-    def retry(self, run: Run, error: str | BaseException | None, delay: int | None = None) -> None:
+    def retry(self, run: Run, error: str | BaseException | None, delay: int) -> None:
         """Try it again later."""
         self._others.append((run, lambda: run.handle.retry(error, delay)))
 
@@ -84,37 +88,53 @@ class Settling:
         """It is hopeless."""
         self._others.append((run, lambda: run.handle.fail(error)))
 
-    def raised(self, run: Run, error: BaseException, timeout: float | None) -> None:
-        """What a handler's error means for its job."""
-        job = run.handle.job
+    def raised(self, run: Run, error: BaseException, timeout: float | None, seconds: float) -> None:
+        """What a handler's error, after so many seconds, means for its job."""
         if run.cause is Cause.SHUTDOWN:
             self.release(run)
             return
+        job = run.handle.job
+        told: BaseException | None = None
+        delay: int | None = None
+        stored: Any = error
         if run.cause is Cause.TIMEOUT:
-            text = f"timed out after {timeout:g} s"
-            self.retry(run, text)
+            stored = text = f"timed out after {timeout:g} s"
         elif isinstance(error, Retry):
-            self.retry(run, error.reason, error.delay)
-            text = _said(error)
+            stored, delay, text = error.reason, error.delay, _said(error)
         elif isinstance(error, Fail):
-            self.fail(run, error.reason)
-            text = _said(error)
+            stored, text = error.reason, _said(error)
         elif isinstance(error, CodecError):
-            self.fail(run, error)
             text = str(error)
         elif isinstance(error, asyncio.CancelledError):
-            text = "the handler was cancelled, not by its worker"
-            self.retry(run, text)
+            stored = text = "the handler was cancelled, not by its worker"
         else:
-            self.retry(run, error)
-            _log.warning(
-                "%s: job %d failed (attempt %d of %d)",
-                *(self.label, job.id, job.attempts, job.max_attempts),
-                exc_info=error,
-            )
-            return
-        attempt = f"attempt {job.attempts} of {job.max_attempts}"
-        _log.warning("%s: job %d failed (%s): %s", self.label, job.id, attempt, text)
+            text, told = storable_error(error), error
+        end = run.ending(error)
+        pause: int | None = None
+        if end.outcome is Outcome.RETRIED:
+            # Drawn here, not by the handle, so that the line says what will be.
+            drawn = backoff_delay(job.backoff_base_s, job.attempts) if delay is None else delay
+            pause = max(drawn, 0)
+            self.retry(run, stored, pause)
+        elif isinstance(error, (Fail, CodecError)) and not end.timed_out:
+            self.fail(run, stored)
+        else:
+            self.retry(run, stored, 0)
+        _log.warning(
+            "%s: job %d failed (attempt %d of %d), %s: %s",
+            *(self.label, job.id, job.attempts, job.max_attempts),
+            *("dead now" if pause is None else f"again in {pause} s", text),
+            exc_info=told,
+            extra=job_event(
+                "job.failed",
+                run,
+                outcome=str(end.outcome),
+                timed_out=end.timed_out,
+                delay_s=pause,
+                duration_s=seconds,
+                error=text,
+            ),
+        )
 
     async def tell(self) -> None:
         """Tell the queue every outcome so far; what it does not take waits for the next call.
@@ -149,6 +169,7 @@ class Settling:
             "%s: %d outcomes could not be told, trying again: %s",
             *(self.label, self.waiting, error),
             exc_info=None if isinstance(error, DatabaseError) else error,
+            extra=self._event("settling.refused", count=self.waiting),
         )
 
     def _try_again(self) -> None:
@@ -163,17 +184,25 @@ class Settling:
             raise
         self._settled(runs)
         if acked < len(runs):
-            _late(self.label, len(runs) - acked)
+            self._late(len(runs) - acked)
 
     async def _release(self, runs: list[Run]) -> None:
+        ids = [run.handle.job.id for run in runs]
         try:
-            await self._queue.release_batch(run.handle for run in runs)
+            released = await self._queue.release_batch(run.handle for run in runs)
         except DatabaseError as error:
             # Not again: what was given back all the same may be somebody else's by now.
             _log.warning(
                 "%s: %d jobs may not have been given back; they come back when their claims have "
                 "lapsed: %s",
                 *(self.label, len(runs), error),
+                extra=self._event("jobs.release_refused", count=len(runs), job_ids=ids),
+            )
+        else:
+            _log.info(
+                "%s: %d jobs given back",
+                *(self.label, released),
+                extra=self._event("jobs.released", count=released, job_ids=ids),
             )
         self._settled(runs)
 
@@ -185,16 +214,16 @@ class Settling:
             raise
         self._settled([run])
         if not took:
-            _late(self.label, 1)
+            self._late(1)
+
+    def _late(self, count: int) -> None:
+        _log.warning(
+            "%s: %d outcomes came too late: the claims had lapsed or the jobs were cancelled",
+            *(self.label, count),
+            extra=self._event("settling.late", count=count),
+        )
 
 
 def _said(error: Retry | Fail) -> str:
     """Whatever the handler gave as the reason, it has a text here."""
     return str(error) if error.reason is None else storable_error(error.reason)
-
-
-def _late(label: str, count: int) -> None:
-    _log.warning(
-        "%s: %d outcomes came too late: the claims had lapsed or the jobs were cancelled",
-        *(label, count),
-    )

@@ -10,6 +10,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from alkstore_core.worker.logs import event
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -84,7 +86,12 @@ class Threads:
         self._busy -= 1
         if future.done():
             if error is not None:
-                _log.warning("%s: raised after it was given up", self._name, exc_info=error)
+                _log.warning(
+                    "%s: raised after it was given up",
+                    self._name,
+                    exc_info=error,
+                    extra=event("thread.raised_late"),
+                )
             return
         if error is None:
             future.set_result(value)

@@ -13,7 +13,9 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.endings import Outcome, attempt_under_way
 from alkstore_core.worker.handlers import Callee, wrapped
+from alkstore_core.worker.logs import Events, job_event, source
 from alkstore_core.worker.outcomes import ClaimLost
 from alkstore_core.worker.pulse import Pulse
 from alkstore_core.worker.runner import Runner, own_id, wakes_ended
@@ -100,6 +102,7 @@ class Worker(Runner):
         self._listening: asyncio.Task[None] | None = None
         self._name = self._queue.name
         self._label = f"queue {self._name!r}"
+        self._event = Events(**source(self._name), worker_id=self._worker_id)
         self._pulse = Pulse(store, self._queue, self._cut)
         self._settling = Settling(
             self._queue, self._worker_id, self._pulse.remove, self._alarm.ring
@@ -174,7 +177,8 @@ class Worker(Runner):
         try:
             handles = await self._queue.claim_batch(self._worker_id, count)
         except DatabaseError as error:
-            _log.warning("%s: no claim, trying again: %s", self._label, error)
+            told = self._event("claim.refused")
+            _log.warning("%s: no claim, trying again: %s", self._label, error, extra=told)
             asyncio.get_running_loop().call_later(self._claim_backoff.take(), self._look)
             return
         self._claim_backoff.reset()
@@ -188,7 +192,8 @@ class Worker(Runner):
 
     def _start(self, handles: list[JobHandle], mark: float) -> None:
         loop = asyncio.get_running_loop()
-        runs = [Run(handle, mark, self._timeout) for handle in handles]
+        in_thread = not self._is_async
+        runs = [Run(handle, mark, self._timeout, in_thread=in_thread) for handle in handles]
         self._running += len(runs)
         for run in runs:
             run.task = loop.create_task(self._execute(run))
@@ -196,13 +201,19 @@ class Worker(Runner):
 
     async def _execute(self, run: Run) -> None:
         run.begun = True
-        if run.cause is Cause.LOST or run.cut_at <= self._store.mark():
+        run.began_at = self._store.mark()
+        if run.cause is Cause.LOST or run.cut_at <= run.began_at:
             # The process stood still, or the answer took too long: others may have it already.
             run.cause = Cause.LOST
             job = run.handle.job
-            _log.warning("%s: job %d was not begun: it came too late", self._label, job.id)
+            _log.warning(
+                "%s: job %d was not begun: it came too late",
+                *(self._label, job.id),
+                extra=job_event("job.not_begun", run, outcome=str(Outcome.LOST)),
+            )
             self._ended(run, None)
             return
+        attempt_under_way.set(run)
         try:
             await self._call(run.handle)
         except (KeyboardInterrupt, GeneratorExit):
@@ -218,24 +229,29 @@ class Worker(Runner):
         self._running -= 1
         if self._threads_left:
             self._threads_left.discard(run)
-        if error is None and run.cause is None and not run.handle.settled:
+        seconds = self._store.mark() - run.began_at
+        outcome = run.ending(error).outcome
+        if outcome is Outcome.ACKED:
             self._settling.ack(run)
-            self._alarm.ring()
-            return
-        if run.cause is Cause.LOST or run.handle.settled:
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug(
+                    "%s: job %d done in %.3f s",
+                    *(self._label, run.handle.job.id, seconds),
+                    extra=job_event("job.done", run, outcome=str(outcome), duration_s=seconds),
+                )
+        elif outcome in {Outcome.LOST, Outcome.SETTLED}:
             self._pulse.remove((run,))
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 _log.warning(
                     "%s: job %d raised after it was settled or lost",
                     *(self._label, run.handle.job.id),
                     exc_info=error,
+                    extra=job_event(
+                        "job.raised_late", run, outcome=str(outcome), duration_s=seconds
+                    ),
                 )
-        elif error is not None:
-            self._settling.raised(run, error, self._timeout)
-        elif run.cause is Cause.TIMEOUT and not self._is_async:
-            self._settling.raised(run, TimeoutError(), self._timeout)
         else:
-            self._settling.ack(run)
+            self._settling.raised(run, error or TimeoutError(), self._timeout, seconds)
         self._alarm.ring()
 
     # -- cutting short --------------------------------------------------------------------
@@ -253,7 +269,11 @@ class Worker(Runner):
         reason: object = why
         if cause is Cause.LOST:
             reason = ClaimLost(f"the claim of job {job.id} of {self._label}: {why}")
-            _log.warning("%s: job %d is cancelled: %s", self._label, job.id, why)
+            _log.warning(
+                "%s: job %d is cancelled: %s",
+                *(self._label, job.id, why),
+                extra=job_event("job.lost", run, outcome=str(Outcome.LOST), reason=why),
+            )
         run.task.cancel(reason)
         if not run.begun:
             self._ended(run, asyncio.CancelledError(reason))
@@ -268,6 +288,7 @@ class Worker(Runner):
         _log.warning(
             "%s: job %d still runs in its thread (%s); its claim will lapse",
             *(self._label, run.handle.job.id, why),
+            extra=job_event("job.left_running", run, reason=why),
         )
 
     def _cut_all(self) -> None:
@@ -278,6 +299,7 @@ class Worker(Runner):
     def _leave_behind(self) -> None:
         self._threads.close()
         for run in self._threads_left:
+            run.cause = Cause.SHUTDOWN
             if run.task is not None:
                 run.task.cancel()
         left = sum(not run.handle.settled for run in self._pulse.runs)
@@ -285,6 +307,7 @@ class Worker(Runner):
             _log.warning(
                 "%s: %d jobs could not be settled; they return when their claims lapse",
                 *(self._label, left),
+                extra=self._event("jobs.unsettled", count=left),
             )
 
     # -- beginning and ending -------------------------------------------------------------
@@ -308,7 +331,8 @@ class Worker(Runner):
                     while await wakes.recv() is not None:
                         self._look()
             except DatabaseError as error:
-                _log.warning("%s: no wakes, trying again: %s", self._label, error)
+                told = self._event("wakes.refused")
+                _log.warning("%s: no wakes, trying again: %s", self._label, error, extra=told)
                 await asyncio.sleep(backoff.take())
             else:
                 raise wakes_ended(self._label)
