@@ -439,13 +439,17 @@ def test_doctor_of_what_is_no_database(path, alkstore):
     assert ("open", "error") == (finding["code"], finding["severity"])
 
 
-def test_copy_is_whole_and_maps_numbers(do, path, tmp_path, alkstore):
-    """The map is there when the copy is whole; a second run verifies it."""
+def test_copy_is_whole_and_maps_numbers(do, path, tmp_path, alkstore, monkeypatch):
+    """The map is there when the copy is whole; a second run verifies it.
+
+    A URL may stand in the environment, as that of the source does here.
+    """
     do(lambda store: store.queue("mail").enqueue_many(range(9)))
     urls = [f"sqlite:///{path}", f"sqlite:///{tmp_path / 'copy.db'}"]
     numbers = tmp_path / "numbers.jsonl"
 
-    first = alkstore("copy", *urls, "--map", numbers, "--json")
+    monkeypatch.setenv("OLD_URL", urls[0])
+    first = alkstore("copy", "@OLD_URL", urls[1], "--map", numbers, "--json")
     second = alkstore("copy", *urls)
 
     assert 0 == first.exit_code, first.output
@@ -471,7 +475,10 @@ def test_copy_is_refused_in_one_sentence(do, path, tmp_path, alkstore):
     )
     missing = alkstore("copy", "sqlite:///nowhere.db", f"sqlite:///{tmp_path / 'copy.db'}")
 
+    nameless = alkstore("copy", "@NO_SUCH_URL", f"sqlite:///{path}")
+
     assert (1, 1, 3) == (same.exit_code, busy.exit_code, missing.exit_code)
+    assert 2 == nameless.exit_code
     assert "one database" in same.stderr
     assert "stop its workers" in busy.stderr
     assert 1 == len(busy.stderr.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,15 +52,25 @@ KINDS: Final = ("jobs", "dead_jobs", "events", "consumers", "schedules")
 def copy(source: str, target: str, map_file: Path | None, batch: int, *, as_json: bool) -> None:
     """Copy all jobs, events, consumers and schedules from SRC to DST, and read them back.
 
-    Both are URLs; DST is empty, or an unfinished copy of SRC. Stop everybody who works on either
+    Both are URLs, or @NAME for one that the environment holds, where no list of processes shows
+    its password. DST is empty, or an unfinished copy of SRC. Stop everybody who works on either
     first. When it is interrupted or killed, run the same command again: it goes on. What would
     spoil the copy is refused with status 1.
     """
-    report = run(_copy(source, target, map_file, batch))
+    report = run(_copy(_url(source), _url(target), map_file, batch))
     if as_json:
         emit({**attrs.asdict(report), "digests": dict(report.digests)})
     else:
         _show(report)
+
+
+def _url(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    url = os.environ.get(given[1:])
+    if not url:
+        raise click.UsageError(f"the environment has no {given[1:]!r} with a URL in it")
+    return url
 
 
 async def _copy(source: str, target: str, map_file: Path | None, batch: int) -> CopyReport:
