@@ -170,3 +170,11 @@ def test_engines(alone, name):
     """The entry points that a wheel declares can be loaded."""
     declared = MEMBERS[name].get("entry-points", {}).get("alkstore.engines", {})
     assert sorted(declared) == sorted(run(alone(name), LOAD_ENGINES))
+
+
+def test_command_without_its_extra(alone):
+    """The script of core is there without the extra, and says what to install."""
+    script = alone("alkstore-core").with_name("alkstore")
+    done = subprocess.run([script, "status"], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "alkstore needs the extra `cli`: pip install 'alkstore-core[cli]'\n"
