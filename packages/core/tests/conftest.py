@@ -41,7 +41,8 @@ def blocking(engine):
     with SyncStore(Store(engine)) as opened:
         yield opened
         engine.gates.clear()
-        opened.call(_open_all, engine.held)
+        if opened.is_open:
+            opened.call(_open_all, engine.held)
 
 
 async def _open_all(gates):
