@@ -1,63 +1,21 @@
-"""A real browser, and a status page that is really served, of a store on SQLite.
-
-The browser is the system's Chromium. `ALKSTORE_TEST_CHROMIUM` names another program, or says `off`:
-then these tests are left out, and pytest says so.
-"""
+"""A real browser, and a status page that is really served, of a store on SQLite."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import threading
 
 import pytest
 import uvicorn
+from chromium import FLAGS, REFRESH_S, TOKEN, program
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from alkstore_core.web import status_app
 from alkstore_sqlite import SqliteStore
-
-GIVEN = "ALKSTORE_TEST_CHROMIUM"
-TOKEN = "a-token-of-sixteen-characters"
-REFRESH_S = 0.1
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    # Nothing that would ask the world for anything.
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-quic",
-    "--disable-sync",
-    "--no-first-run",
-    "--window-size=1280,900",
-)
-
-
-def program():
-    """Where Chromium is.
-
-    Raises:
-        LookupError: it is not installed, and nobody said that it need not be.
-
-    """
-    given = os.environ.get(GIVEN, "")
-    if given == "off":
-        pytest.skip(f"{GIVEN}=off: the browser is left out on purpose")
-    found = given or shutil.which("chromium") or shutil.which("google-chrome")
-    if not found or shutil.which("chromedriver") is None:
-        message = (
-            "these tests need Chromium and its driver: install the system's packages chromium and "
-            f"chromium-driver, name the program in {GIVEN}, or set {GIVEN}=off to do without"
-        )
-        raise LookupError(message)
-    return found
 
 
 @pytest.fixture(scope="session")

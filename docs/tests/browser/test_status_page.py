@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import conftest
+import chromium
 import pytest
-from conftest import GIVEN, REFRESH_S, TOKEN
+from chromium import GIVEN, REFRESH_S, TOKEN
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -365,9 +365,9 @@ def test_structure(served, visit):
 def test_missing_browser_is_no_silent_skip(monkeypatch):
     """Where Chromium is not installed, and nobody said to do without, these tests fail."""
     monkeypatch.setenv(GIVEN, "")
-    monkeypatch.setattr("conftest.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("chromium.shutil.which", lambda *_, **__: None)
     with pytest.raises(LookupError, match=f"{GIVEN}=off"):
-        conftest.program()
+        chromium.program()
 
 
 def test_token_is_typed_unseen(served, browser):

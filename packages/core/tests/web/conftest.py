@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 
 import httpx
 import pytest
+from webforms import TOKEN, form_token
 
 from alkstore_core.web import status_app
-
-TOKEN = "a-token-of-sixteen-characters"
 
 
 @pytest.fixture
@@ -62,11 +60,6 @@ def dies(store):
         return ids
 
     return bury
-
-
-def form_token(page):
-    """The token that the forms of a page carry."""
-    return re.search(r'name="form_token" value="([0-9a-f]{64})"', page)[1]
 
 
 @pytest.fixture

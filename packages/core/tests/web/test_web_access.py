@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from conftest import TOKEN
+from webforms import TOKEN
 
 from alkstore_core.errors import DatabaseError
 from alkstore_core.web.access import SESSION_S

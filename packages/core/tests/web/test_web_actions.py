@@ -6,7 +6,7 @@ import html
 import re
 
 import pytest
-from conftest import form_token
+from webforms import form_token
 
 from alkstore_core.errors import DatabaseError
 

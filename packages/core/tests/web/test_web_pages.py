@@ -8,10 +8,10 @@ import re
 
 import httpx
 import pytest
-from conftest import TOKEN
 from dict_engine import until
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from webforms import TOKEN
 
 from alkstore_core import EnqueueOpts
 from alkstore_core.errors import DatabaseError
