@@ -1,4 +1,4 @@
-"""The connection that was given back last is at hand for a moment, and in nobody's way."""
+"""Connections that were given back are at hand for a while, and in nobody's way."""
 
 import asyncio
 
@@ -33,8 +33,19 @@ async def test_one_call_after_the_other_has_it_at_hand(store, checkouts, monkeyp
     assert len(taken) <= 1
 
 
-async def test_it_goes_back_by_itself(store):
-    """A moment after the last call the pool has all its connections."""
+async def test_calls_at_the_same_time_have_one_each(store, checkouts, monkeypatch):
+    """So do those who call together, as a worker does that claims and acknowledges."""
+    monkeypatch.setattr(connections, "LINGER", 60)
+    queue = store.queue("q")
+    taken = checkouts(store)
+    for _ in range(10):
+        await asyncio.gather(queue.enqueue(0), queue.claim_one("w"), queue.stats())
+    assert len(taken) <= 3
+
+
+async def test_it_goes_back_by_itself(store, monkeypatch):
+    """A while after the last call the pool has all its connections."""
+    monkeypatch.setattr(connections, "LINGER", 0.01)
     engine = store._runtime.engine._connections.engine.sync_engine
     back = asyncio.Event()
     event.listen(engine, "checkin", lambda *_: back.set())
@@ -83,11 +94,25 @@ async def test_it_is_not_kept_from_a_transaction(postgres_url, monkeypatch):
         assert await working
 
 
+async def test_transactions_get_all_that_are_at_hand(postgres_url, monkeypatch):
+    """Who begins as many transactions as the pool has connections waits for none of them."""
+    monkeypatch.setattr(connections, "LINGER", 60)
+    opts = PostgresOpts(pool_size=3, pool_timeout=0.5)
+    async with PostgresStore(postgres_url, opts=opts) as store:
+        queue = store.queue("q")
+        await asyncio.gather(queue.stats(), queue.claim_one("w"))
+        assert 2 == len(store._runtime.engine._connections._at_hand)
+        async with store.begin_tx(), store.begin_tx(), store.begin_tx() as tx:
+            await tx.enqueue_tx("q", 1)
+            await tx.commit()
+        assert 1 == (await queue.stats()).ready
+
+
 async def test_one_that_the_server_has_closed_is_not_used(store, sql, monkeypatch):
     """A session that was cut off while it was at hand is no caller's error."""
     monkeypatch.setattr(connections, "LINGER", 60)
     await store.queue("q").enqueue(1)
-    raw = store._runtime.engine._connections._lingering.raw
+    raw = store._runtime.engine._connections._at_hand[-1].raw
     closed = asyncio.Event()
     raw.add_termination_listener(lambda _: closed.set())
     await sql.execute(f"SELECT pg_terminate_backend({raw.get_server_pid()}, 10000)")

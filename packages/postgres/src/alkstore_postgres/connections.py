@@ -40,8 +40,8 @@ GRACE: Final = 5.0
 NAME: Final = "alkstore"
 """What sessions are called, unless a URL says otherwise."""
 
-LINGER: Final = 0.002
-"""Seconds for which the last connection that was given back is at hand for the next call."""
+LINGER: Final = 5.0
+"""Seconds for which connections that were given back are at hand for the next calls."""
 
 _ISOLATION: Final = "alkstore_postgres_isolation"
 
@@ -229,7 +229,7 @@ class Connections:
         self.patience = patience
         """Seconds until a connection is there or it is an error."""
         self._apart: AsyncEngine | None = None
-        self._lingering: Lease | None = None
+        self._at_hand: list[Lease] = []
         self._end_of_lingering: asyncio.TimerHandle | None = None
 
     @property
@@ -258,11 +258,10 @@ class Connections:
             DatabaseError: none was free in time, or the server cannot be reached.
 
         """
-        lease = self._lingering
-        if lease is None or APART.get():
-            lease = await self._take()
+        if self._at_hand and not APART.get():
+            lease = self._at_hand.pop()
         else:
-            self._lingering = None
+            lease = await self._take()
         # Those that a restarted server has hung up on are all known to be closed.
         while lease.raw.is_closed():
             await lease.discard()
@@ -280,6 +279,12 @@ class Connections:
                 raise self.unreachable(error) from error
             raise
         return lease
+
+    def make_room(self) -> None:
+        """Leave a connection to whoever goes to the pool himself, if one is at hand."""
+        pool = cast("QueuePool", self.engine.sync_engine.pool)
+        if self._at_hand and pool.checkedout() >= pool.size():
+            self._at_hand.pop().put_back()
 
     async def close(self) -> None:
         """Close every connection of ours."""
@@ -335,15 +340,15 @@ class Connections:
         return lease
 
     def _keep(self, lease: Lease) -> bool:
-        """Hold on to it for a moment, unless somebody may be waiting for it.
+        """Hold on to it for a while, unless somebody may be waiting for it.
 
-        Whoever calls again at once, as most do, is spared the way through the pool, which costs
-        as much as the driver itself.
+        Whoever calls again soon, as most do, is spared the way through the pool, which costs as
+        much as the driver itself.
         """
         pool = cast("QueuePool", self.engine.sync_engine.pool)
-        if self._lingering is not None or pool.checkedout() >= pool.size():
+        if pool.checkedout() >= pool.size():
             return False
-        self._lingering = lease
+        self._at_hand.append(lease)
         if self._end_of_lingering is None:
             loop = asyncio.get_running_loop()
             self._end_of_lingering = loop.call_later(LINGER, self._stop_lingering)
@@ -351,8 +356,8 @@ class Connections:
 
     def _stop_lingering(self) -> None:
         self._end_of_lingering = None
-        lease, self._lingering = self._lingering, None
-        if lease is not None:
+        leases, self._at_hand = self._at_hand, []
+        for lease in leases:
             lease.put_back()
 
     async def _isolation(self, lease: Lease) -> str:

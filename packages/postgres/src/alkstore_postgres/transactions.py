@@ -115,6 +115,7 @@ class Transactions:
             # To SQLAlchemy every statement commits by itself: BEGIN and COMMIT are ours, because
             # Postgres answers ROLLBACK to the COMMIT of a failed transaction, and nobody else
             # reads the answer.
+            self._connections.make_room()
             async with asyncio.timeout(self._connections.patience):
                 connection = await engine.execution_options(isolation_level="AUTOCOMMIT").connect()
             raw = await _driver_connection(connection)
