@@ -227,9 +227,10 @@ def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list
     queue: str = row["queue"]
     rows = (yield CLAIM, {**row, "slow": SLOW_SECONDS}).rows
     if rows:
+        if rows[0][-1] is None:
+            return _jobs(rows)
         marked = _marked(rows)
-        if rows[0][-1] is not None:
-            fronts.put(queue, marked)
+        fronts.put(queue, marked)
         return [job for job, _ in marked]
     flags = (yield PROBE, {"queue": queue}).rows[0]
     if not any(flags):
@@ -239,11 +240,12 @@ def _claim_from_the_beginning(fronts: Fronts, row: Mapping[str, Any]) -> Op[list
 
 
 def _jobs(rows: Sequence[Sequence[Any]]) -> list[Job]:
-    """Claimed jobs in claim order; their last column is the mark."""
-    return [job for job, _ in _marked(rows)]
+    """Claimed jobs, in whatever order; their last column is the mark."""
+    return [job_from_row(row[:-1]) for row in rows]
 
 
 def _marked(rows: Sequence[Sequence[Any]]) -> list[tuple[Job, int | None]]:
+    """Claimed jobs in claim order, each with its mark."""
     marked = [(job_from_row(row[:-1]), row[-1]) for row in rows]
     return sorted(marked, key=lambda each: claim_order_of(each[0]))
 
