@@ -35,6 +35,7 @@ napoleon_numpy_docstring = False
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!alkstore_).*"),
     (r"py:obj", r"alkstore_.*\.T"),
+    (r"py:class", r"alkstore_core\.sync\..*\.(H|J|S_co|T)"),
     # Core has a class of this name, which others mean; this one is documented without an entry.
     (r"py:class", r"alkstore_localstores\.messages\.QueueStats"),
 ]
