@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -265,6 +266,29 @@ async def test_database_down(look, engine):
     assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
     assert "the server is gone" in answer.text
     assert 200 == (await look("/")).status_code
+
+
+async def test_many_readers(client, store, engine):
+    """However many look at once, the database counts once; who comes later sees later numbers."""
+    await store.queue("q").enqueue(1)
+    browser = await client()
+    for path, primitive in [
+        ("/", "names"),
+        ("/queue?queue=q", "stats"),
+        ("/stream?stream=s", "bounds"),
+    ]:
+        gate = engine.hold("before", primitive)
+        before = engine.calls.count(primitive)
+        looks = [asyncio.create_task(browser.get(path)) for _ in range(5)]
+        await gate.reached.wait()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert 1 == engine.calls.count(primitive) - before
+        del engine.gates["before", primitive]
+        gate.open()
+        assert {200} == {answer.status_code for answer in await asyncio.gather(*looks)}
+    await store.queue("q").enqueue(1)
+    assert rows((await browser.get("/")).text)[0].startswith("q 2 ")
 
 
 async def test_silent_database(client, engine, monkeypatch, store):

@@ -15,6 +15,7 @@ from alkstore_core.errors import AlkstoreError, Closed, DatabaseError
 from alkstore_core.web.access import Access
 from alkstore_core.web.actions import Actions, PartlyDone
 from alkstore_core.web.entrance import Entrance
+from alkstore_core.web.flights import Flights
 from alkstore_core.web.jobpages import JobPages
 from alkstore_core.web.rendering import Pages
 from alkstore_core.web.storepages import StorePages
@@ -76,8 +77,9 @@ def status_app(
         # It is never cut short: what it has begun to do it also reports.
         return Route(path, _guarded(access, entrance, endpoint, None), methods=["POST"])
 
-    seen = StorePages(store, pages)
-    jobs = JobPages(store, pages, access)
+    flights = Flights()
+    seen = StorePages(store, pages, flights)
+    jobs = JobPages(store, pages, access, flights)
     routes = [
         get("/", seen.overview),
         get("/stream", seen.stream),

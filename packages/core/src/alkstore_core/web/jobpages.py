@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from alkstore_core.store import Store
     from alkstore_core.values import Job
     from alkstore_core.web.access import Access, Visit
+    from alkstore_core.web.flights import Flights
     from alkstore_core.web.reading import Source
     from alkstore_core.web.rendering import Pages
 
@@ -26,10 +27,11 @@ PAGE: Final = 50
 class JobPages:
     """The endpoints."""
 
-    def __init__(self, store: Store, pages: Pages, access: Access) -> None:
+    def __init__(self, store: Store, pages: Pages, access: Access, flights: Flights) -> None:
         self._store = store
         self._pages = pages
         self._access = access
+        self._flights = flights
 
     async def queue(self, request: Request, visit: Visit) -> Response:
         """How many jobs of a queue stand where, and a page of them by id."""
@@ -37,7 +39,7 @@ class JobPages:
         source = reading.asked_source(self._store, query)
         state = reading.state(query.get("state"))
         after = reading.number("after", query.get("after")) or 0
-        stats = await source.jobs.stats()
+        stats = await self._flights.ask((source.kind, source.name), source.jobs.stats)
         # One more than is shown tells whether there is another page.
         jobs = await source.jobs.jobs(state, PAGE + 1, after)
         return self._pages.page(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from alkstore_core.overview import Overview
     from alkstore_core.store import Store
     from alkstore_core.streams import StreamHandle
     from alkstore_core.values import StreamBounds, StreamEvent
     from alkstore_core.web.access import Visit
+    from alkstore_core.web.flights import Flights
     from alkstore_core.web.rendering import Pages
 
 PAGE: Final = 50
@@ -30,21 +29,22 @@ _GUESSES: Final = 6
 class StorePages:
     """The endpoints."""
 
-    def __init__(self, store: Store, pages: Pages) -> None:
+    def __init__(self, store: Store, pages: Pages, flights: Flights) -> None:
         self._store = store
         self._pages = pages
-        self._looking: asyncio.Task[Overview] | None = None
+        self._flights = flights
 
     async def overview(self, _: Request, visit: Visit) -> Response:
         """Everything that is there, in numbers."""
-        return self._pages.page("overview.html", visit, seen=await self._look())
+        seen = await self._flights.ask("overview", lambda: overview(self._store))
+        return self._pages.page("overview.html", visit, seen=seen)
 
     async def stream(self, request: Request, visit: Visit) -> Response:
         """A stream's consumers, and its latest events or those after an offset."""
         stream = self._asked_stream(request)
         after = reading.number("after", request.query_params.get("after"))
         consumers = await stream.consumers()
-        bounds = await stream.bounds()
+        bounds = await self._flights.ask(("bounds", stream.name), stream.bounds)
         if after is None:
             events = await _latest(stream, bounds)
         else:
@@ -69,13 +69,6 @@ class StorePages:
         """An event's payload as it is, to save."""
         event = await self._asked_event(request)
         return download(event.payload, f"event-{event.offset}-payload")
-
-    async def _look(self) -> Overview:
-        # However many look, the database is asked by one at a time.
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(overview(self._store))
-            self._looking.add_done_callback(_heard)
-        return await asyncio.shield(self._looking)
 
     def _asked_stream(self, request: Request) -> StreamHandle:
         name = request.query_params.get("stream")
@@ -116,9 +109,3 @@ async def _latest(stream: StreamHandle, bounds: StreamBounds) -> list[StreamEven
             # It began too far back to come to the end.
             back = max(PAGE, back // 3)
     return best[: -PAGE - 1 : -1]
-
-
-def _heard(looked: asyncio.Task[Overview]) -> None:
-    # When all who waited have left, nobody else asks what came of it.
-    if not looked.cancelled():
-        looked.exception()

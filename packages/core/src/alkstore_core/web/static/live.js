@@ -85,6 +85,7 @@
   async function refresh() {
     if (asking) return;
     asking = new AbortController();
+    const began = performance.now();
     const overdue = setTimeout(() => asking.abort(), 30000);
     try {
       const answer = await fetch(location.href, { signal: asking.signal, cache: "no-store" });
@@ -103,8 +104,10 @@
     } finally {
       clearTimeout(overdue);
       asking = null;
-      // Ever more seldom while there is no answer, up to once a minute.
-      plan(Math.min(period * 2 ** failures, Math.max(period, 60000)));
+      // What takes the database long is asked for seldom, so that watching costs it little; and
+      // ever more seldom what gets no answer.
+      const pause = Math.max(period, 10 * (performance.now() - began)) * 2 ** failures;
+      plan(Math.min(pause, Math.max(period, 60000)));
     }
   }
 
