@@ -93,11 +93,13 @@ class Worker(Runner):
         )
         self._threads = Threads(f"alkstore-{self._queue.name}")
         self._is_async = callee.is_async
-        self._call = wrapped(callee.call(self._threads), middlewares)
+        around = tuple(middlewares)
+        self._asks = bool(around)
+        self._call = wrapped(callee.call(self._threads), around)
         self._concurrency = concurrency
         self._timeout = timeout
         self._running = 0
-        self._maybe = False
+        self._maybe = self._debugs = False
         self._threads_left: set[Run] = set()
         self._listening: asyncio.Task[None] | None = None
         self._name = self._queue.name
@@ -195,6 +197,7 @@ class Worker(Runner):
         in_thread = not self._is_async
         runs = [Run(handle, mark, self._timeout, in_thread=in_thread) for handle in handles]
         self._running += len(runs)
+        self._debugs = _log.isEnabledFor(logging.DEBUG)
         for run in runs:
             run.task = loop.create_task(self._execute(run))
         self._pulse.add(runs)
@@ -213,7 +216,8 @@ class Worker(Runner):
             )
             self._ended(run, None)
             return
-        attempt_under_way.set(run)
+        if self._asks:
+            attempt_under_way.set(run)
         try:
             await self._call(run.handle)
         except (KeyboardInterrupt, GeneratorExit):
@@ -229,11 +233,13 @@ class Worker(Runner):
         self._running -= 1
         if self._threads_left:
             self._threads_left.discard(run)
-        seconds = self._store.mark() - run.began_at
-        outcome = run.ending(error).outcome
+        # Most end so, and are judged without a call.
+        done = error is None and run.cause is None and not run.handle.settled
+        outcome = Outcome.ACKED if done else run.ending(error).outcome
         if outcome is Outcome.ACKED:
             self._settling.ack(run)
-            if _log.isEnabledFor(logging.DEBUG):
+            if self._debugs:
+                seconds = self._seconds(run)
                 _log.debug(
                     "%s: job %d done in %.3f s",
                     *(self._label, run.handle.job.id, seconds),
@@ -242,17 +248,20 @@ class Worker(Runner):
         elif outcome in {Outcome.LOST, Outcome.SETTLED}:
             self._pulse.remove((run,))
             if error is not None and not isinstance(error, asyncio.CancelledError):
+                told = {"outcome": str(outcome), "duration_s": self._seconds(run)}
                 _log.warning(
                     "%s: job %d raised after it was settled or lost",
                     *(self._label, run.handle.job.id),
                     exc_info=error,
-                    extra=job_event(
-                        "job.raised_late", run, outcome=str(outcome), duration_s=seconds
-                    ),
+                    extra=job_event("job.raised_late", run, **told),
                 )
         else:
+            seconds = self._seconds(run)
             self._settling.raised(run, error or TimeoutError(), self._timeout, seconds)
         self._alarm.ring()
+
+    def _seconds(self, run: Run) -> float:
+        return self._store.mark() - run.began_at
 
     # -- cutting short --------------------------------------------------------------------
 
