@@ -276,6 +276,8 @@ def test_a_name_that_holds_nothing_is_said_to(do, alkstore):
     assert "did you mean 'hooks'?" in alkstore("jobs", "hook", "--outbox").stderr
     assert "did you mean 'orders'?" in alkstore("stream", "read", "order").stderr
     assert "did you mean 'mail'?" in alkstore("sweep", "mial").stderr
+    nothing = alkstore("jobs", "later", "--state", "processing")
+    assert "'later' has no processing job above id 0; 1 live, 0 dead\n" == nothing.stderr
 
 
 def test_redrive_says_the_new_ids(do, told, alkstore):
@@ -306,7 +308,9 @@ def test_purge_asks_first(do, told, alkstore):
         assert "nobody said yes" in refused.stderr
     assert {"purged": 0} == told("dead", "purge", "mail", "--yes", "--before", "1d")
     assert 2 == alkstore("dead", "purge", "mail", "--before", "2999-01-01").exit_code
-    assert "2 dead jobs deleted\n" == alkstore("dead", "purge", "mail", stdin="y\n").stdout
+    # Some releases of click echo the test's answer.
+    agreed = alkstore("dead", "purge", "mail", stdin="y\n")
+    assert agreed.stdout.endswith("2 dead jobs deleted\n")
     assert {"purged": 0} == told("dead", "purge", "mail")
 
 

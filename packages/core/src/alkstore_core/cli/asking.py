@@ -33,12 +33,14 @@ def ask(question: str, *, yes: bool) -> None:
         raise Refused("nothing was done, since nobody said yes (--yes is not to ask)")
 
 
-async def mention_absence(store: Store, kind: str, name: str) -> None:
+async def mention_absence(store: Store, kind: str, name: str) -> bool:
     """Say so when nothing is stored under a name: it may be mistyped as well as empty."""
     names = {"queue": store.queues, "outbox": store.outboxes, "stream": store.streams}
     known = await names[kind]()
-    if name not in known:
-        say(absence(kind, name, known))
+    if name in known:
+        return False
+    say(absence(kind, name, known))
+    return True
 
 
 def absence(kind: str, name: str, known: Sequence[str]) -> str:

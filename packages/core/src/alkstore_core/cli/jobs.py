@@ -13,6 +13,7 @@ from alkstore_core import JobState
 from alkstore_core.cli.amounts import stamp, until
 from alkstore_core.cli.asking import absence, mention_absence
 from alkstore_core.cli.escaping import payload_line, payload_text, shown
+from alkstore_core.cli.looks import live
 from alkstore_core.cli.opening import opened, run, source_of
 from alkstore_core.cli.output import emit, show
 from alkstore_core.cli.params import (
@@ -91,9 +92,12 @@ async def show_page(
 ) -> None:
     """A page of a queue's jobs, and where the next one begins."""
     async with opened(url) as store:
-        page = await source_of(store, name, outbox=outbox).jobs(state, limit + 1, after)
-        if not page:
-            await mention_absence(store, "outbox" if outbox else "queue", name)
+        source = source_of(store, name, outbox=outbox)
+        page = await source.jobs(state, limit + 1, after)
+        if not page and not await mention_absence(store, "outbox" if outbox else "queue", name):
+            stats = await source.stats()
+            what = "live job" if state is None else f"{state} job"
+            say(f"{name!r} has no {what} above id {after}; {live(stats)} live, {stats.dead} dead")
     following = page[limit - 1].id if len(page) > limit else None
     page = page[:limit]
     if as_json:

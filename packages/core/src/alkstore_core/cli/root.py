@@ -62,17 +62,7 @@ class Root(click.Group):
         return result
 
 
-@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="alkstore-core", prog_name="alkstore")
-def root() -> None:
-    """Look into a store, and do for it what nobody else does.
-
-    The database is named by --url, or by ALKSTORE_URL, where no list of processes shows its
-    password.
-    """
-
-
-PARTS: Final = (
+PARTS: Final[tuple[click.Command, ...]] = (
     completion,
     copy,
     dead,
@@ -88,5 +78,13 @@ PARTS: Final = (
     top,
     worker,
 )
-for part in PARTS:
-    root.add_command(part)
+
+
+@click.group(cls=Root, commands=PARTS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="alkstore-core", prog_name="alkstore")
+def root() -> None:
+    """Look into a store, and do for it what nobody else does.
+
+    The database is named by --url, or by ALKSTORE_URL, where no list of processes shows its
+    password.
+    """

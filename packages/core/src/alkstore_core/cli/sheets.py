@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from alkstore_core.cli.escaping import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -55,7 +54,9 @@ class Sheet:
             yield Text(self._title, style="bold cyan")
         widths = self._widths(options.max_width)
         if widths is not None:
-            yield self._table(widths)
+            titles = [Text(column.title, style="dim") for column in self._columns]
+            for row in (titles, *self._rows):
+                yield from self._lines(row, widths, console)
             return
         for row in self._rows:
             yield row[0] if row[0].style else Text.assemble(row[0], style="bold")
@@ -80,21 +81,24 @@ class Sheet:
             rest -= natural[place]
         return None if rest < 0 else natural
 
-    def _table(self, widths: list[int]) -> Table:
-        table = Table(
-            box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim", expand=False
-        )
-        for column, width in zip(self._columns, widths, strict=True):
-            table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
-                no_wrap=not column.whole,
-                overflow="fold" if column.whole else "ellipsis",
-                width=width,
+    def _lines(self, row: list[Text], widths: list[int], console: Console) -> Iterator[Text]:
+        """Not by a table of rich's: what it makes of widths differs from release to release."""
+        cells: list[list[Text]] = []
+        for column, cell, width in zip(self._columns, row, widths, strict=True):
+            pieces = (
+                [*cell.wrap(console, width, overflow="fold")] if column.whole else [cell.copy()]
             )
-        for row in self._rows:
-            table.add_row(*row)
-        return table
+            for piece in pieces:
+                piece.truncate(width, overflow="ellipsis")
+                piece.align("right" if column.right else "left", width)
+            cells.append(pieces)
+        for place in range(max(map(len, cells))):
+            line = Text(" " * GAP).join(
+                pieces[place] if place < len(pieces) else Text(" " * width)
+                for pieces, width in zip(cells, widths, strict=True)
+            )
+            line.rstrip()
+            yield line
 
     def _paragraph(self, row: list[Text], room: int) -> Text:
         lines = [Text()]
