@@ -34,8 +34,8 @@ napoleon_numpy_docstring = False
 # elsewhere; the build reads no foreign inventory, so it needs no network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!alkstore_).*"),
-    (r"py:obj", r"alkstore_.*\.T"),
-    (r"py:class", r"alkstore_core\.sync\..*\.(H|J|S_co|T)"),
+    # Type variables.
+    (r"py:(class|obj)", r"alkstore_.*\.[A-Z](_co)?"),
     # Core has a class of this name, which others mean; this one is documented without an entry.
     (r"py:class", r"alkstore_localstores\.messages\.QueueStats"),
 ]
