@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 
+_FILE: Final = "sqlite:///"
+
+_MAX_PORT: Final = 65_535
+
 PORT: Final = 8484
 
 
@@ -40,7 +45,7 @@ def serve(
 
     `store_url` is as in `open_store`, `port` 0 takes any free one, and `started` is called with
     the address once it is served. Without a token it is served to this host's own browsers
-    alone, and to look at only.
+    alone, and to look at only. It has to be called in the main thread.
 
     Raises:
         DatabaseError: there is no token where one is needed, or it is too easily guessed; the
@@ -54,6 +59,9 @@ def serve(
         )
     if token is None and actions:
         raise DatabaseError("who may redrive and delete has to be asked for a token: give one")
+    if _is_missing(store_url):
+        # Who mistypes a path is not to look at an empty store and be content.
+        raise DatabaseError(f"there is no file {store_url[len(_FILE) :]!r}, and none was made")
     asyncio.run(_serve(store_url, host, port, token, actions, started))
 
 
@@ -65,34 +73,40 @@ async def _serve(
     actions: bool,
     started: Callable[[str], None],
 ) -> None:
+    store = open_store(store_url)
+    app: ASGIApp = status_app(
+        store, token=token, actions=actions, insecure_without_token=token is None
+    )
+    if token is None:
+        app = _OwnHost(app)
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    server = _Server(config)
     with _listening(host, port) as listener:
-        async with open_store(store_url) as store:
-            app: ASGIApp = status_app(
-                store, token=token, actions=actions, insecure_without_token=token is None
-            )
-            if token is None:
-                app = _OwnHost(app)
-            server = _Server(
-                uvicorn.Config(
-                    app,
-                    ws="none",
-                    lifespan="off",
-                    access_log=False,
-                    log_config=None,
-                    server_header=False,
-                    timeout_graceful_shutdown=10,
-                )
-            )
-            loop = asyncio.get_running_loop()
-            signals = (signal.SIGINT, signal.SIGTERM)
-            for number in signals:
-                loop.add_signal_handler(number, server.ask_to_end)
-            try:
+        async with store:
+            with _until_signal(server):
                 started(_address(listener))
                 await server.serve(sockets=[listener])
-            finally:
-                for number in signals:
-                    loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _until_signal(server: _Server) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, server.ask_to_end)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 class _Server(uvicorn.Server):
@@ -138,13 +152,20 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _is_missing(store_url: str) -> bool:
+    path = store_url[len(_FILE) :]
+    return store_url[: len(_FILE)].lower() == _FILE and bool(path) and not Path(path).exists()
+
+
 def _listening(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= _MAX_PORT:
+        raise DatabaseError(f"cannot listen at {host!r}, port {port}: ports end with {_MAX_PORT}")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(address, family=family)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise DatabaseError(f"cannot listen at {host!r}, port {port}: {error}") from error
 
 
