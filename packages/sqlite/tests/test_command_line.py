@@ -208,6 +208,18 @@ def test_enqueue_of_lines_commits_whole_batches(do, alkstore):
     assert [1, {"a": 2}] == [json.loads(job.payload) for job in jobs]
 
 
+def test_enqueue_from_a_live_pipe_ends_at_ctrl_c(do, start):
+    """Also while it waits for a line, and what was printed is in."""
+    process = start("enqueue", "q", "--lines", "--batch", "1", "--create", stdin=subprocess.PIPE)
+    process.stdin.write("7\n")
+    process.stdin.flush()
+    assert "1\n" == process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+
+    assert (130, "") == (process.wait(timeout=30), process.stderr.read().strip())
+    assert 1 == do(lambda store: store.queue("q").stats()).ready
+
+
 def test_enqueue_into_an_outbox(do, alkstore):
     """With the outbox's own stamps, and no others."""
     done = alkstore("enqueue", "hooks", "--outbox", "--lines", "--create", stdin="1\n2\n")
@@ -477,12 +489,17 @@ def test_copy_is_refused_in_one_sentence(do, path, tmp_path, alkstore):
     busy = alkstore(
         "copy", f"sqlite:///{path}", f"sqlite:///{tmp_path / 'copy.db'}", "--map", numbers
     )
+    nowhere = path / "numbers.jsonl"
+    unwritable = alkstore(
+        "copy", f"sqlite:///{path}", f"sqlite:///{tmp_path / 'copy.db'}", "--map", nowhere
+    )
     missing = alkstore("copy", "sqlite:///nowhere.db", f"sqlite:///{tmp_path / 'copy.db'}")
 
     nameless = alkstore("copy", "@NO_SUCH_URL", f"sqlite:///{path}")
 
     assert (1, 1, 3) == (same.exit_code, busy.exit_code, missing.exit_code)
-    assert 2 == nameless.exit_code
+    assert (2, 1) == (nameless.exit_code, unwritable.exit_code)
+    assert str(nowhere) in unwritable.stderr
     assert "one database" in same.stderr
     assert "stop its workers" in busy.stderr
     assert 1 == len(busy.stderr.splitlines())

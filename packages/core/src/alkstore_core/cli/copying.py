@@ -97,7 +97,8 @@ def _whole_file(path: Path | None) -> Generator[io.TextIOBase | None]:
     except OSError as error:
         raise click.FileError(str(error.filename or path), error.strerror) from None
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
 @contextlib.contextmanager

@@ -89,7 +89,12 @@ def redrive(
 
 @dead.command()
 @click.argument("queue")
-@click.option("--before", type=Moment(), metavar="TIME", help="Only what died before; 7d: ago.")
+@click.option(
+    "--before",
+    type=Moment(ago=True),
+    metavar="TIME",
+    help="Only what died before; 7d is so long ago.",
+)
 @outbox_option
 @yes_option
 @json_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from alkstore_core import AlkstoreError, CodecError, EnqueueOpts, QueueOpts, decode_payload
+from alkstore_core.cli.ending import interrupted_at_once
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit
 from alkstore_core.cli.params import (
@@ -97,11 +98,11 @@ def enqueue(
         payloads = [decode_payload(data)]
     else:
         payloads = _parsed(sys.stdin.buffer)
-    run(
-        _enqueue(
-            url, queue, payloads, batch, opts, given, outbox=outbox, create=create, as_json=as_json
-        )
+    work = _enqueue(
+        url, queue, payloads, batch, opts, given, outbox=outbox, create=create, as_json=as_json
     )
+    with interrupted_at_once():
+        run(work)
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterable[Any]:

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from alkstore_core.cli.amounts import stamp
-from alkstore_core.cli.ending import until_told
+from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.escaping import shown
-from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.opening import opened
 from alkstore_core.cli.output import emit
 from alkstore_core.cli.params import Seconds, json_option, url_option
 from alkstore_core.cli.statuses import Refused, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
-
-    from alkstore_core import StopToken
 
 
 @click.command()
@@ -36,11 +34,10 @@ def listen(
     A wake says "read again", and carries nothing; several notifications may make one. One whose
     channel is `__alkstore_listener_reconnected__` follows a lost connection.
     """
-    with until_told() as stop:
-        try:
-            run(_within(_listen(url, channel, count, stop, as_json=as_json), timeout))
-        except TimeoutError:
-            raise Refused(f"the timeout of {timeout} s is over") from None
+    try:
+        run_until_told(lambda _: _within(_listen(url, channel, count, as_json=as_json), timeout))
+    except TimeoutError:
+        raise Refused(f"the timeout of {timeout} s is over") from None
 
 
 async def _within(listening: Awaitable[None], seconds: int | None) -> None:
@@ -48,10 +45,8 @@ async def _within(listening: Awaitable[None], seconds: int | None) -> None:
         await listening
 
 
-async def _listen(
-    url: str | None, channel: str, count: int | None, stop: StopToken, *, as_json: bool
-) -> None:
-    async with opened(url) as store, store.listen(channel, stop) as wakes:
+async def _listen(url: str | None, channel: str, count: int | None, *, as_json: bool) -> None:
+    async with opened(url) as store, store.listen(channel) as wakes:
         say(f"listening to {channel!r}")
         seen = 0
         async for wake in wakes:

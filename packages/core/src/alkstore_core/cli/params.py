@@ -44,9 +44,12 @@ class Seconds(IntParam):
 
 
 class Moment(IntParam):
-    """Unix seconds, a time in ISO 8601, or a duration, which means so long ago."""
+    """Unix seconds or a time in ISO 8601; with `ago` a duration, too, which is so long ago."""
 
     name = "time"
+
+    def __init__(self, *, ago: bool = False) -> None:
+        self._ago = ago
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The unix second."""
@@ -55,14 +58,15 @@ class Moment(IntParam):
         text = str(value)
         if re.fullmatch(r"\d{1,18}", text, re.ASCII):
             return int(text)
-        if re.fullmatch(r"\d{1,18}[smhd]", text, re.ASCII):
+        if self._ago and re.fullmatch(r"\d{1,18}[smhd]", text, re.ASCII):
             return int(time.time()) - Seconds().convert(text, param, ctx)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
+            ago = ", or 7d for seven days ago" if self._ago else ""
             self.fail(
-                f"{text!r} is no time: unix seconds, 2026-01-31T12:00Z (UTC, if it does not say "
-                "otherwise), or 7d for seven days ago",
+                f"{text!r} is no time: unix seconds, or 2026-01-31T12:00Z (UTC, if it does not "
+                f"say otherwise){ago}",
                 param,
                 ctx,
             )

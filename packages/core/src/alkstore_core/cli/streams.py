@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +12,7 @@ from rich.text import Text
 
 from alkstore_core.cli.amounts import count, until
 from alkstore_core.cli.asking import ask, mention_absence
-from alkstore_core.cli.ending import pause, until_told
+from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.escaping import payload_line, shown
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
@@ -68,7 +70,13 @@ def read(
         raise click.UsageError("say where to begin: --from, or --consumer")
     if limit is None and not follow:
         limit = PAGE
-    run(_read(url, name, first, consumer, limit, follow=follow, as_json=as_json))
+    reading = functools.partial(
+        _read, url, name, first, consumer, limit, follow=follow, as_json=as_json
+    )
+    if follow:
+        run_until_told(lambda _: reading())
+    else:
+        run(reading())
 
 
 @stream.command()
@@ -112,24 +120,25 @@ async def _read(
     follow: bool,
     as_json: bool,
 ) -> None:
-    with until_told() as stop:
-        async with opened(url) as store:
-            handle = store.stream(name)
-            position = max((first or 0) - 1, 0)
-            if consumer is not None:
-                position = await handle.get_offset(consumer)
-            if not (await handle.bounds()).count:
-                await mention_absence(store, "stream", name)
-            left = limit
-            while (left is None or left > 0) and not stop.stopped:
-                size = PAGE if left is None else min(PAGE, left)
-                page = await handle.read_since(position, size)
-                _print(page, as_json=as_json, by_line=follow)
-                if page:
-                    position = page[-1].offset
-                    left = None if left is None else left - len(page)
-                if len(page) < size and (not follow or await pause(stop, LOOK_AGAIN_S)):
+    async with opened(url) as store:
+        handle = store.stream(name)
+        position = max((first or 0) - 1, 0)
+        if consumer is not None:
+            position = await handle.get_offset(consumer)
+        if not (await handle.bounds()).count:
+            await mention_absence(store, "stream", name)
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = await handle.read_since(position, size)
+            _print(page, as_json=as_json, by_line=follow)
+            if page:
+                position = page[-1].offset
+                left = None if left is None else left - len(page)
+            if len(page) < size:
+                if not follow:
                     return
+                await asyncio.sleep(LOOK_AGAIN_S)
 
 
 def _print(page: Sequence[StreamEvent], *, as_json: bool, by_line: bool) -> None:

@@ -17,10 +17,10 @@ from rich.text import Text
 from alkstore_core import DatabaseError
 from alkstore_core.cli.amounts import stamp
 from alkstore_core.cli.board import board
-from alkstore_core.cli.ending import pause, until_told
+from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.looks import Look, Rates, look
-from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.opening import opened
 from alkstore_core.cli.output import paper
 from alkstore_core.cli.params import url_option
 
@@ -51,19 +51,18 @@ def top(url: str | None, interval: float) -> None:
     console = paper()
     if not console.is_terminal:
         raise click.UsageError("top needs a terminal; status prints the same once")
-    with until_told() as stop:
-        run(_top(url, interval, console, stop))
+    run_until_told(lambda stop: _top(url, interval, console, stop))
 
 
 async def _top(url: str | None, interval: float, console: Console, stop: StopToken) -> None:
     async with opened(url) as store:
         with _keys(stop), Live(console=console, screen=True, auto_refresh=False) as live:
             before: Look | None = None
-            while not stop.stopped:
+            while True:
                 before, screen = await _next(store, before, safe(url or ""))
                 live.update(Screen(screen), refresh=True)
                 took = 0.0 if before is None else before.took
-                await pause(stop, max(interval, took * SHARE))
+                await asyncio.sleep(max(interval, took * SHARE))
 
 
 async def _next(
