@@ -18,13 +18,13 @@ from alkstore_core.otel.naming import (
     CONSUMER,
     ERROR,
     MESSAGE,
-    OPERATION_TYPE,
     OUTCOME,
     Destination,
     error_type,
     meter_of,
     queue_or_outbox,
     tracer_of,
+    without_type,
 )
 from alkstore_core.worker.endings import Outcome, attempt_under_way, ending
 
@@ -197,5 +197,4 @@ class _Processing:
             span.record_exception(error)
         span.end()
         self._duration.record(seconds, said)
-        del said[OPERATION_TYPE]
-        self._consumed.add(1, said)
+        self._consumed.add(1, without_type(said))

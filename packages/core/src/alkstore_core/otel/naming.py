@@ -56,6 +56,14 @@ def queue_or_outbox(queue: str) -> Destination:
     return Destination(queue, "queue") if outbox is None else Destination(outbox, "outbox")
 
 
+def without_type(said: dict[str, str | int]) -> dict[str, str | int]:
+    """What a counter of messages says: its name tells the type of the operation.
+
+    A copy, as the SDK may keep what it was given.
+    """
+    return {key: value for key, value in said.items() if key != OPERATION_TYPE}
+
+
 def tracer_of(provider: TracerProvider | None) -> Tracer:
     """The tracer of a provider, or of the global one."""
     return trace.get_tracer(SCOPE, tracer_provider=provider)

@@ -18,12 +18,12 @@ from alkstore_core.otel.naming import (
     COUNT,
     ERROR,
     MESSAGE,
-    OPERATION_TYPE,
     Destination,
     error_type,
     meter_of,
     queue_or_outbox,
     tracer_of,
+    without_type,
 )
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ class _Producer:
         """A span that is current meanwhile, and what puts its context into encoded headers."""
         given = {text: creation_context(decode_headers(text)) for text in {*texts} - {None}}
         own = [Link(context) for context in given.values() if context is not None]
-        attributes = where.attributes(operation, "send")
-        described = attributes if count == 1 else {**attributes, COUNT: count}
+        said = where.attributes(operation, "send")
+        details = {} if count == 1 else {COUNT: count}
         # By convention: PRODUCER if this is what the message's trace begins with.
         kind = SpanKind.CLIENT if own and len(own) == len({*texts}) else SpanKind.PRODUCER
         span = self._tracer.start_span(
-            f"{operation} {where.name}", kind=kind, attributes=described, links=own
+            f"{operation} {where.name}", kind=kind, attributes={**said, **details}, links=own
         )
         carrier = carrier_of(trace.set_span_in_context(span))
         label = f"{where.kind} {where.name!r}"
@@ -114,16 +114,15 @@ class _Producer:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span, functools.cache(stamp)
         except BaseException as error:
-            attributes[ERROR] = error_type(error)
-            span.set_attribute(ERROR, attributes[ERROR])
+            said[ERROR] = error_type(error)
+            span.set_attribute(ERROR, said[ERROR])
             span.set_status(Status(StatusCode.ERROR, str(error)))
             span.record_exception(error)
             raise
         finally:
             span.end()
-            self._duration.record(time.perf_counter() - began, attributes)
-            del attributes[OPERATION_TYPE]
-            self._sent.add(count, attributes)
+            self._duration.record(time.perf_counter() - began, said)
+            self._sent.add(count, without_type(said))
 
 
 @functools.cache
