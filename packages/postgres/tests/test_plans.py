@@ -60,6 +60,8 @@ ARGUMENTS = {
     "bound": 10**9,
     "chunk": 20_000,
     "claims": "[[1,1],[2,1]]",
+    "claim_ids": [1, 2],
+    "claim_attempts": [1, 1],
     "consumer": "c",
     "horizon": 10,
     "id": 1,

@@ -6,11 +6,23 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select, true, tuple_, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    any_,
+    bindparam,
+    column,
+    delete,
+    func,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
 from alkstore_core.sql import queues
 from alkstore_core.sql._dialect import Elements, unindexed
-from alkstore_core.sql._jobs import argument, as_json, of_queue, unlapsed
+from alkstore_core.sql._jobs import argument, of_queue, one_claim, unlapsed
 from alkstore_core.sql.merging import Merge
 from alkstore_core.sql.tables import PROCESSING, jobs
 from alkstore_postgres.forms import Wake, adapted, among, locked
@@ -35,6 +47,18 @@ _under_claims = (
     of_queue,
     unindexed(jobs.c.state) == PROCESSING,
 )
+# The same, of arrays: most batches are acknowledgements, and JSON was a third of their time.
+_ids = bindparam("claim_ids", type_=ARRAY(BigInteger))
+_given = (
+    func.unnest(_ids, bindparam("claim_attempts", type_=ARRAY(BigInteger)))
+    .table_valued(column("id", BigInteger), column("attempt", BigInteger))
+    .render_derived(name="given")
+)
+_given_claims = (
+    jobs.c.id == any_(_ids),
+    tuple_(jobs.c.id, jobs.c.attempts).in_(select(*_given.c)).is_(true()),
+    *_under_claims[2:],
+)
 _among_ids = (
     among(jobs.c.id, select(Elements("ids").integer)),
     of_queue,
@@ -52,7 +76,7 @@ def _change(chosen: CTE, changes: dict[str, ColumnElement[Any]]) -> Update:
     return update(jobs).where(among(jobs.c.id, chosen)).values(changes)
 
 
-ACK_MANY = delete(jobs).where(among(jobs.c.id, _live))
+ACK_MANY = delete(jobs).where(among(jobs.c.id, locked(jobs, *_given_claims, unlapsed)))
 ACK_EACH = ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
 ACK_IDS = delete(jobs).where(among(jobs.c.id, _mine))
 EXTEND_MANY = _change(_live, queues.extended).returning(jobs.c.id)
@@ -60,7 +84,6 @@ RELEASE = _change(_live, queues.given_back)
 RELEASE_UNSEEN = _change(_claimed, queues.given_back)
 
 _FORMS: dict[Any, Executable] = {
-    queues.ACK_MANY: ACK_MANY,
     queues.ACK_IDS: ACK_IDS,
     queues.EXTEND_MANY: EXTEND_MANY,
     queues.RELEASE: RELEASE,
@@ -70,12 +93,19 @@ _FORMS: dict[Any, Executable] = {
 _adapted = adapted(_FORMS)
 
 insert_jobs = _adapted(queues.insert_jobs)
-ack = _adapted(queues.ack)
 ack_ids = _adapted(queues.ack_ids)
 extend = _adapted(queues.extend)
 requeue = _adapted(queues.requeue)
 release = _adapted(queues.release)
 release_unseen = _adapted(queues.release_unseen)
+
+
+def ack(_: Wake, queue: str, claims: Sequence[Claim]) -> Op[int]:
+    """Delete the jobs under live claims; return how many. It wakes nobody."""
+    if len(claims) == 1:
+        return (yield queues.ACK, one_claim(queue, claims[0])).count
+    return (yield ACK_MANY, _given_as_arrays(queue, claims)).count
+
 
 _InsertCall = tuple[Wake, str, "Sequence[bytes]", "JobSpec"]
 _AckCall = tuple[Wake, str, "Sequence[Claim]"]
@@ -98,8 +128,7 @@ def insert_together(calls: Sequence[_InsertCall]) -> Op[list[list[int]]]:
 def ack_together(calls: Sequence[_AckCall]) -> Op[list[int]]:
     """Many acks in one queue."""
     claims = {claim for call in calls for claim in call[2]}
-    row = {"queue": calls[0][1], "claims": as_json(sorted(claims))}
-    acked = set((yield ACK_EACH, row).rows)
+    acked = set((yield ACK_EACH, _given_as_arrays(calls[0][1], sorted(claims))).rows)
     # Of two calls with one claim the first has acked it, as if they had run one by one.
     counts: list[int] = []
     for _, _, wanted in calls:
@@ -107,6 +136,11 @@ def ack_together(calls: Sequence[_AckCall]) -> Op[list[int]]:
         acked -= mine
         counts.append(len(mine))
     return counts
+
+
+def _given_as_arrays(queue: str, claims: Sequence[Claim]) -> dict[str, Any]:
+    ids, attempts = map(list, zip(*claims, strict=True))
+    return {"queue": queue, "claim_ids": ids, "claim_attempts": attempts}
 
 
 INSERTS = Merge(_insert_key, insert_together)

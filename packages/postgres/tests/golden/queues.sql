@@ -2,9 +2,8 @@
 WITH locked AS MATERIALIZED
 (SELECT alkstore.__alkstore_jobs.id AS id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT (claims.value ->> 0)::bigint AS json_extract_1
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims))) AND ((alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts) IN (SELECT (claims.value ->> 0)::bigint AS json_extract_1, (claims.value ->> 1)::bigint AS json_extract_2
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims)) IS true AND alkstore.__alkstore_jobs.queue = $2::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs)
+WHERE alkstore.__alkstore_jobs.id = ANY ($1::BIGINT[]) AND ((alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts) IN (SELECT given.id, given.attempt
+FROM unnest($1::BIGINT[], $2::BIGINT[]) AS given(id, attempt))) IS true AND alkstore.__alkstore_jobs.queue = $3::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($4::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs)
  DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT locked.id
 FROM locked)));
 
@@ -12,9 +11,8 @@ FROM locked)));
 WITH locked AS MATERIALIZED
 (SELECT alkstore.__alkstore_jobs.id AS id
 FROM alkstore.__alkstore_jobs
-WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT (claims.value ->> 0)::bigint AS json_extract_1
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims))) AND ((alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts) IN (SELECT (claims.value ->> 0)::bigint AS json_extract_1, (claims.value ->> 1)::bigint AS json_extract_2
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims)) IS true AND alkstore.__alkstore_jobs.queue = $2::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs)
+WHERE alkstore.__alkstore_jobs.id = ANY ($1::BIGINT[]) AND ((alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts) IN (SELECT given.id, given.attempt
+FROM unnest($1::BIGINT[], $2::BIGINT[]) AS given(id, attempt))) IS true AND alkstore.__alkstore_jobs.queue = $3::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($4::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) ORDER BY alkstore.__alkstore_jobs.id FOR UPDATE OF __alkstore_jobs)
  DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id = ANY (array((SELECT locked.id
 FROM locked))) RETURNING alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts;
 
