@@ -9,11 +9,11 @@ Names are those of OpenTelemetry's semantic conventions for messaging.
 
 try:
     import opentelemetry.trace  # noqa: F401 - asked for here, to say what is missing.
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError(
         "alkstore_core.otel needs OpenTelemetry's API: pip install 'alkstore-core[otel]'",
-        name=error.name,
-    ) from error
+        name=_missing.name,
+    ) from _missing
 
 from alkstore_core.otel.consuming import trace_events, trace_jobs
 from alkstore_core.otel.producing import instrument

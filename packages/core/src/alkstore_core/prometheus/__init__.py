@@ -6,12 +6,12 @@
 
 try:
     import prometheus_client  # noqa: F401 - asked for here, to say what is missing.
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError(
         "alkstore_core.prometheus needs Prometheus' client: "
         "pip install 'alkstore-core[prometheus]'",
-        name=error.name,
-    ) from error
+        name=_missing.name,
+    ) from _missing
 
 from alkstore_core.prometheus.handling import WorkerMetrics
 from alkstore_core.prometheus.serving import metrics_app, metrics_text
