@@ -131,6 +131,8 @@ class Worker(Runner):
     async def _work(self) -> None:
         self._listening = self._help(self._listen())
         self._help(self._pulse.run())
+        # What is there already need not wait until wakes can be heard.
+        self._maybe = True
         try:
             while not self._is_over():
                 if self._settling.due or self._wants_jobs():
