@@ -160,6 +160,35 @@ async def test_what_still_fits_is_sent(engine, traced, caplog):
     assert ["queue 'work': no room in the headers for baggage"] == caplog.messages
 
 
+@pytest.mark.parametrize(
+    ("own", "added"),
+    [({"traceparent": CUSTOM}, set()), ({"baggage": "tenant=mine"}, {"traceparent"})],
+)
+async def test_no_header_of_the_caller_s_is_replaced(engine, traced, own, added):
+    """Nothing is mixed into a context of the caller's own; other headers keep their values."""
+    token = context.attach(baggage.set_baggage("tenant", "ours"))
+    try:
+        await traced.queue("work").enqueue(1, EnqueueOpts(headers=own))
+    finally:
+        context.detach(token)
+    (headers,) = stored_headers(engine)
+
+    assert own.keys() | added == headers.keys()
+    assert own == {key: headers[key] for key in own}
+
+
+async def test_a_forked_child_is_refused_as_ever(clock, telemetry):
+    """There is no span of what was not tried."""
+    store = Store(DictEngine(clock))
+    await store.open()
+    otel.instrument(store, **telemetry.providers)
+    store._runtime.forget_parent()
+    with pytest.raises(DatabaseError, match="before the process forked"):
+        await store.queue("work").enqueue(1)
+
+    assert () == telemetry.spans
+
+
 async def test_a_batch_is_one_span(engine, traced, telemetry):
     """All its jobs, or events, carry the context of the one sending."""
     await traced.queue("work").enqueue_many([1, 2, 3])
