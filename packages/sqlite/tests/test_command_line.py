@@ -635,11 +635,29 @@ def test_an_app_that_cannot_be_run_is_told_in_one_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_top_is_live_and_ends_at_q(do, start, path):
-    """On a terminal of 40 columns; the terminal is as before when it has ended."""
-    do(fill)
+@pytest.fixture
+def terminal():
+    """Our end and a command's end of a terminal of 20 lines and 40 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 40, 0, 0))
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+def rest_of(process, ours):
+    """All that a process still writes to its terminal."""
+    seen = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            seen += os.read(ours, 65_536)
+    return seen
+
+
+def test_top_is_live_and_ends_at_q(do, start, terminal):
+    """On a narrow terminal, too, which is as before when it has ended."""
+    do(fill)
+    ours, theirs = terminal
     before = termios.tcgetattr(theirs)
     process = start("top", "--interval", "0.2", stdin=theirs, stdout=theirs, stderr=theirs)
     seen = b""
@@ -647,16 +665,26 @@ def test_top_is_live_and_ends_at_q(do, start, path):
         assert select.select([ours], [], [], 30)[0]
         seen += os.read(ours, 65_536)
     os.write(ours, b"q")
-    while process.poll() is None or select.select([ours], [], [], 0)[0]:
-        if select.select([ours], [], [], 0.1)[0]:
-            seen += os.read(ours, 65_536)
+    seen += rest_of(process, ours)
 
     assert 0 == process.returncode
     for name in (b"Queues", b"mail", b"more lines"):
         assert name in seen
     assert before == termios.tcgetattr(theirs)
-    os.close(ours)
-    os.close(theirs)
+
+
+def test_copy_shows_its_progress_on_a_terminal(do, path, tmp_path, start, terminal):
+    """On stderr alone, so that stdout is the report."""
+    do(lambda store: store.queue("mail").enqueue_many(range(5)))
+    ours, theirs = terminal
+    urls = f"sqlite:///{path}", f"sqlite:///{tmp_path / 'copy.db'}"
+    process = start("copy", *urls, "--json", stderr=theirs)
+    seen = rest_of(process, ours)
+
+    assert 0 == process.returncode
+    assert 5 == json.loads(process.stdout.read())["jobs"]
+    for told in (b"reading jobs", b"copying jobs", b"verifying jobs", b"5/5"):
+        assert told in seen
 
 
 def test_top_wants_a_terminal(do, alkstore):

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from alkstore_core import Closed, DatabaseError, copy_store
+from alkstore_core.cli.amounts import count
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, paper, show
 from alkstore_core.cli.params import json_option
+from alkstore_core.cli.sheets import Column, Sheet
 from alkstore_core.cli.statuses import say
 
 if TYPE_CHECKING:
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
     from alkstore_core import CopyProgress, CopyReport
 
 KINDS: Final = ("jobs", "dead_jobs", "events", "consumers", "schedules")
+
+_WIDE: Final = 60
+"""Columns from which on a bar says something."""
 
 
 @click.command(name="copy")
@@ -107,38 +118,36 @@ def _progress() -> Generator[Callable[[CopyProgress], object] | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, expand=True) as bars:
+    # On a narrow terminal the numbers alone.
+    wide = console.width >= _WIDE
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), MofNCompleteColumn()]
+    columns += [BarColumn(bar_width=None), TimeElapsedColumn()] if wide else []
+    with Progress(*columns, console=console, expand=wide) as bars:
         tasks: dict[tuple[str, str], TaskID] = {}
+
+        def end_reading() -> None:
+            for task in bars.tasks:
+                if task.total is None:
+                    bars.update(task.id, total=task.completed)
 
         def tell(at: CopyProgress) -> None:
             key = (at.step, at.kind)
             if key not in tasks:
+                end_reading()
                 name = f"{at.step} {at.kind.replace('_', ' ')}"
                 tasks[key] = bars.add_task(name, total=at.total)
             bars.update(tasks[key], completed=at.done, total=at.total)
 
         yield tell
-        for task in bars.tasks:
-            if task.total is None:
-                bars.update(task.id, total=task.completed)
+        end_reading()
 
 
 def _show(report: CopyReport) -> None:
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    rows.add_column(justify="right")
-    for kind in KINDS:
-        digest = report.digests.get(kind, "")
-        rows.add_row(
-            Text(f"{getattr(report, kind):,}", style="bold"),
-            Text(kind.replace("_", " ")),
-            Text(f"sha256 {digest[:16]}", style="dim"),
-        )
-    show(rows)
+    columns = [Column("kind"), Column("copied", right=True), Column("sha256", long=True)]
+    rows = [
+        (kind.replace("_", " "), count(getattr(report, kind)), report.digests.get(kind, "-"))
+        for kind in KINDS
+    ]
+    show(Sheet("", columns, rows))
     how = " (begun by an earlier run)" if report.resumed else ""
     show(Text(f"The target is whole: both sides were read back and hold the same.{how}"))

@@ -65,7 +65,7 @@ def show_(queue: str, number: int, url: str | None, *, outbox: bool, as_json: bo
 @dead.command()
 @click.argument("queue")
 @click.argument("numbers", type=I64, nargs=-1, metavar="[ID]...")
-@click.option("every", "--all", is_flag=True, help="All that are dead when it is their turn.")
+@click.option("every", "--all", is_flag=True, help="All that are dead now.")
 @outbox_option
 @json_option
 @url_option
@@ -110,37 +110,46 @@ async def _redrive(
     url: str | None, name: str, numbers: Sequence[int], *, outbox: bool, as_json: bool
 ) -> None:
     missing = []
-    redriven = 0
+    done = 0
     async with opened(url) as store:
         source = source_of(store, name, outbox=outbox)
-        async for number in _chosen(source, numbers):
-            new = await source.redrive(number)
+        async for number, new in redriven(source, numbers):
             if new is None:
                 # Of --all somebody else was faster; of a list the person is mistaken.
                 missing += [number] if numbers else []
                 continue
-            redriven += 1
+            done += 1
             if as_json:
                 emit({"id": number, "new_id": new})
             else:
                 click.echo(f"{number} → {new}")
-        if not redriven:
+        if not done:
             await mention_absence(store, "outbox" if outbox else "queue", name)
     if missing:
         raise Refused(f"{name!r} has no dead job {', '.join(map(str, missing))}")
-    if not redriven:
+    if not done:
         say(f"{name!r} has no dead job")
 
 
-async def _chosen(source: JobSource, numbers: Sequence[int]) -> AsyncGenerator[int]:
+async def redriven(
+    source: JobSource, numbers: Sequence[int]
+) -> AsyncGenerator[tuple[int, int | None]]:
+    """Redrive these dead jobs, or all that there are; their ids, and the new ones.
+
+    What dies again meanwhile is left alone: a worker that fails at once would never let it end.
+    """
     if numbers:
         for number in numbers:
-            yield number
+            yield number, await source.redrive(number)
         return
-    last = 0
+    last, end = 0, None
     while page := await source.dead_jobs(_PAGE, last):
         for job in page:
-            yield job.id
+            if end is not None and job.id >= end:
+                return
+            new = await source.redrive(job.id)
+            end = new if end is None else end
+            yield job.id, new
         last = page[-1].id
 
 

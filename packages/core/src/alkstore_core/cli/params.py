@@ -23,7 +23,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 I64_MAX: Final = 2**63 - 1
 I64: Final = click.IntRange(-(2**63), I64_MAX)
 OFFSET: Final = click.IntRange(0, I64_MAX)
-LIMIT: Final = click.IntRange(1, 1_000_000)
+LIMIT: Final = click.IntRange(1, 10_000)
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
