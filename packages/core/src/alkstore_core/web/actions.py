@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from alkstore_core.web.access import Access, Visit
     from alkstore_core.web.reading import Form
 
-AGES: Final = {
+AGES: Final[dict[str, int | None]] = {
     "all": None,
     "hour": 3_600,
     "day": 86_400,
