@@ -76,7 +76,9 @@ def surroundings(home):
     for name in ("python", "python3"):
         # No link: an interpreter that is called by another name does not find its environment.
         command(home, name, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    given = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    # pytest-xdist sets the width of a terminal that is none.
+    ours = {"COLUMNS", "PYTHONPATH", "VIRTUAL_ENV"}
+    given = {k: v for k, v in os.environ.items() if k not in ours}
     path = [str(commands), sysconfig.get_path("scripts"), given["PATH"]]
     given["PATH"] = os.pathsep.join(path)
     if given.pop("PYTHONDONTWRITEBYTECODE", None):
