@@ -1,0 +1,159 @@
+"""Assertions on what was sent: what is alike is found, and a failure shows what is there."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from alkstore_core import EnqueueOpts
+from alkstore_core.sync import SyncStore
+from alkstore_mem import MemStore
+from alkstore_mem.testing import ANYTHING, assert_enqueued, assert_published
+
+
+@dataclass
+class Mail:
+    """A typed payload."""
+
+    to: str
+
+
+async def failure(work):
+    """What a failing assertion says."""
+    with pytest.raises(AssertionError) as caught:
+        await work
+    return str(caught.value).splitlines()
+
+
+async def test_what_is_alike_is_returned(store):
+    """All jobs with the payload and options that were asked for, in order."""
+    queue = store.queue("mails")
+    first = await queue.enqueue({"to": "ada"}, EnqueueOpts(priority=5, headers={"h": "1"}))
+    await queue.enqueue({"to": "bob"})
+    last = await queue.enqueue({"to": "ada"}, EnqueueOpts(delay=60, max_attempts=7, expires=90))
+
+    assert 3 == len(await assert_enqueued(store, "mails"))
+    assert [first, last] == [j.id for j in await assert_enqueued(store, "mails", {"to": "ada"})]
+    for job_id, wanted in [
+        (first, {"priority": 5}),
+        (first, {"headers": {"h": "1"}, "expires": None, "delay": 0}),
+        (last, {"delay": 60}),
+        (last, {"run_at": 1_060, "max_attempts": 7, "expires": 90}),
+    ]:
+        [job] = await assert_enqueued(store, "mails", {"to": "ada"}, **wanted)
+        assert job_id == job.id
+
+
+async def test_payloads_are_compared_as_json_has_them(store):
+    """Dataclasses are like what is made of them, and a part may be left open."""
+    await store.queue("mails").enqueue(Mail("ada"))
+
+    await assert_enqueued(store, "mails", Mail("ada"))
+    await assert_enqueued(store, "mails", {"to": ANYTHING})
+    await assert_enqueued(store, "mails", Mail("bob"), count=0)
+    await store.queue("none").enqueue(None)
+    await assert_enqueued(store, "none", None, count=1)
+
+
+async def test_a_failure_lists_what_is_there(store):
+    """The message shows what was asked for and each job with all that could have been asked."""
+    await store.queue("mails").enqueue({"to": "ada"})
+
+    assert [
+        "no job in queue 'mails' with payload {'to': 'bob'}, priority 5",
+        "there is:",
+        (
+            "  payload {'to': 'ada'}, priority 0, delay 0, run_at 1000, max_attempts 3, "
+            "expires None, headers None"
+        ),
+    ] == await failure(assert_enqueued(store, "mails", {"to": "bob"}, priority=5))
+
+
+async def test_a_failure_on_an_empty_queue_names_those_that_are_not(store):
+    """A misspelt queue shows at once."""
+    await store.queue("mails").enqueue(1)
+    await store.outbox("hooks").enqueue(1)
+
+    assert [
+        "no job in queue 'mail'",
+        "it is empty; what is not: queue 'mails'",
+    ] == await failure(assert_enqueued(store, "mail"))
+    assert [
+        "no job in outbox 'hook'",
+        "it is empty; what is not: outbox 'hooks'",
+    ] == await failure(assert_enqueued(store, outbox="hook"))
+
+
+async def test_a_wrong_number_is_a_failure(store):
+    """`count` is exact, also where it is none."""
+    await store.queue("mails").enqueue_many([1] * 25)
+
+    lines = await failure(assert_enqueued(store, "mails", 1, count=2))
+    assert "25 jobs in queue 'mails' with payload 1, expected 2" == lines[0]
+    assert "  and 5 more" == lines[-1]
+    assert 23 == len(lines)
+    lines = await failure(assert_enqueued(store, "mails", count=0))
+    assert "25 jobs in queue 'mails', expected 0" == lines[0]
+
+
+async def test_jobs_of_many_pages_are_looked_at(store):
+    """The last of more than a thousand is found."""
+    await store.queue("q").enqueue_many(range(1_001))
+    await store.stream("s").publish_many(range(1_001))
+
+    assert 1 == len(await assert_enqueued(store, "q", 1_000))
+    assert 1 == len(await assert_published(store, "s", 1_000))
+
+
+async def test_dead_jobs_do_not_count(store):
+    """What has failed for good is not what was to be done."""
+    await store.queue("q").enqueue(1)
+    await (await store.queue("q").claim_one("w")).fail()
+
+    await assert_enqueued(store, "q", count=0)
+
+
+async def test_an_outbox_is_looked_into(store):
+    """Messages are found by the outbox's name."""
+    await store.outbox("hooks").enqueue({"url": "/"})
+
+    assert 1 == len(await assert_enqueued(store, outbox="hooks", payload={"url": "/"}))
+
+
+@pytest.mark.parametrize("how", [{}, {"queue": "q", "outbox": "o"}, {"queue": "q", "prio": 1}])
+def test_a_question_that_is_none_is_refused(store, how):
+    """Neither or both, or an option that does not exist, is an error of the test."""
+    with pytest.raises(TypeError, match=r"takes the name of a queue or outbox=.*priority, delay"):
+        assert_enqueued(store, **how)
+
+
+async def test_events_are_found(store):
+    """By payload, key and headers, in the order of the stream."""
+    stream = store.stream("orders")
+    await stream.publish({"placed": "tea"}, {"h": "1"})
+    await stream.publish_with_key("k", {"placed": "milk"})
+
+    assert [1, 2] == [event.offset for event in await assert_published(store, "orders")]
+    [event] = await assert_published(store, "orders", key="k")
+    assert {"placed": "milk"} == event.payload_as(dict)
+    await assert_published(store, "orders", {"placed": "tea"}, headers={"h": "1"}, count=1)
+    assert [
+        "no event in stream 'orders' with payload {'placed': 'salt'}, key 'k'",
+        "there are:",
+        "  payload {'placed': 'tea'}, key None, headers {'h': '1'}",
+        "  payload {'placed': 'milk'}, key 'k', headers None",
+    ] == await failure(assert_published(store, "orders", {"placed": "salt"}, key="k"))
+    assert "it is empty; what is not: stream 'orders'" in await failure(
+        assert_published(store, "order")
+    )
+
+
+def test_they_block_for_a_blocking_store():
+    """Without await they return the jobs and events, and raise themselves."""
+    with SyncStore(MemStore()) as store:
+        store.queue("q").enqueue(1)
+        store.stream("s").publish(2)
+
+        assert [1] == [job.payload_as(int) for job in assert_enqueued(store, "q")]
+        assert [2] == [event.payload_as(int) for event in assert_published(store, "s")]
+        with pytest.raises(AssertionError, match="no job in queue 'q' with payload 3"):
+            assert_enqueued(store, "q", 3)
