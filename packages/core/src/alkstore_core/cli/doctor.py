@@ -15,7 +15,7 @@ from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
 from alkstore_core.cli.params import I64_MAX, Seconds, json_option, url_option
-from alkstore_core.cli.statuses import DATABASE, OK, REFUSED
+from alkstore_core.cli.statuses import DATABASE, OK, REFUSED, NoDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ async def _examine(url: str | None, bounds: Bounds) -> Sequence[Result]:
                 Result("open", "ok", f"opened within {took:.0f} ms by alkstore {__version__}")
             )
             results += [result async for result in examine(store, bounds)]
-    except DatabaseError as error:
+    except (DatabaseError, NoDatabase) as error:
         if results:
             raise
         results.append(Result("open", "error", str(error)))

@@ -21,6 +21,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal's encoding has no sign for is escaped, and no error.
             stream.reconfigure(errors="backslashreplace")
-    from alkstore_core.cli.root import root  # noqa: PLC0415 - it imports what may be missing.
+    try:
+        from alkstore_core.cli.root import root  # noqa: PLC0415 - it imports what may be missing.
 
-    root(prog_name="alkstore")
+        root(prog_name="alkstore")
+    except KeyboardInterrupt:
+        # In the midst of an import, which takes long enough to think better of it.
+        sys.exit(130)
