@@ -29,6 +29,7 @@ MODULES = (
     "alkstore_core.worker",
     "alkstore_localstores",
     "alkstore_mem",
+    "alkstore_mem.testing",
     "alkstore_postgres",
     "alkstore_sqlite",
 )
