@@ -156,26 +156,32 @@ class Worker(Runner):
 
     async def _round(self) -> None:
         """Tell what has ended and claim what can start, at once: they may share a commit."""
+        if not self._settling.due:
+            # Alone it needs no task, which would begin a turn of the loop later.
+            await self._claim(self._free())
+            return
         claiming = None
         if self._wants_jobs():
             claiming = asyncio.get_running_loop().create_task(self._claim(self._free()))
         try:
-            if self._settling.due:
-                try:
-                    await self._settling.tell()
-                except Closed as error:
-                    self._break(error)
+            try:
+                await self._settling.tell()
+            except Closed as error:
+                self._break(error)
             if claiming is not None:
-                try:
-                    await claiming
-                except Exception as error:  # noqa: BLE001 - raised once everything has ended.
-                    self._break(error)
+                await claiming
         finally:
             if claiming is not None:
                 # Cancelled, it gives back what it gets: nobody would tell of it here.
                 claiming.cancel()
 
     async def _claim(self, count: int) -> None:
+        try:
+            await self._claim_up_to(count)
+        except Exception as error:  # noqa: BLE001 - raised once everything has ended.
+            self._break(error)
+
+    async def _claim_up_to(self, count: int) -> None:
         self._maybe = False
         mark = self._store.mark()
         try:
