@@ -1,8 +1,10 @@
 """Tutorial and pages of the frameworks: whoever follows one gets what it shows."""
 
 import re
+import shutil
 import socket
 from importlib.metadata import distribution
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -12,6 +14,8 @@ from wheelhouse import ROOT
 
 TUTORIAL = ROOT / "docs/tutorial.md"
 FRAMEWORKS = sorted((ROOT / "docs/frameworks").glob("*.md"))
+
+CURL = Path(__file__).with_name("curl.py")
 
 # Says nothing and does nothing: what the pages install is here already, which a test checks.
 PIP = "#!/bin/sh\n"
@@ -52,6 +56,8 @@ def test_framework(page, tmp_path, request):
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     command(tmp_path, "pip", PIP)
+    if shutil.which("curl") is None:
+        command(tmp_path, "curl", f'#!/bin/sh\nexec python {CURL} "$@"\n')
     errors = walk(page, tmp_path, here, environment, patience=240)
     assert "Traceback" not in errors
 
