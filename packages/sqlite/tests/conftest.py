@@ -152,6 +152,12 @@ def spawn_for_module(tmp_path_factory):
 
 
 @pytest.fixture
+def compiled():
+    """Variables with which children of any kind keep what they have compiled."""
+    return COMPILED
+
+
+@pytest.fixture
 def path(tmp_path):
     """A database file that does not exist yet."""
     return tmp_path / "app.db"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import COMPILED
 
 from alkstore_core import EnqueueOpts, QueueOpts, ScheduleOpts
 from alkstore_core.cli import checks
@@ -71,9 +70,9 @@ def told(alkstore):
 
 
 @pytest.fixture
-def start(path, tmp_path):
+def start(path, tmp_path, compiled):
     """Start the command as a process of its own."""
-    environment = os.environ | COMPILED | {"ALKSTORE_URL": f"sqlite:///{path}"}
+    environment = os.environ | compiled | {"ALKSTORE_URL": f"sqlite:///{path}"}
     # Tox tells its children how wide its own terminal is.
     for name in ("COLUMNS", "LINES"):
         environment.pop(name, None)
