@@ -15,16 +15,24 @@ from alkstore_core.sync import SyncStore, calls
 
 
 @pytest.fixture
-def interruptible():
-    """SIGINT raises, also where a shell has begun the tests with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupt():
-    """Interrupt the main thread, as Ctrl-C does."""
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    """Interrupt the main thread, as Ctrl-C does; returns once that has noticed."""
+    noticed = threading.Event()
+
+    def handle(*_):
+        noticed.set()
+        raise KeyboardInterrupt
+
+    # Also where a shell has begun the tests with the signal ignored.
+    before = signal.signal(signal.SIGINT, handle)
+
+    def send():
+        noticed.clear()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        assert noticed.wait(10)
+
+    yield send
+    signal.signal(signal.SIGINT, before)
 
 
 def in_thread(function, *args):
@@ -55,14 +63,14 @@ async def opened(gate):
     gate.open()
 
 
-def interrupt_at(blocking, gate, *, opens=True):
+def interrupt_at(blocking, gate, interrupt, *, opens=True):
     """Interrupt the main thread once a primitive has come to the gate; then open that."""
 
     def wait():
         blocking.call(gate.reached.wait)
         interrupt()
         if opens:
-            # The cancellation is on its way first: both go to one loop, one after the other.
+            # The cancellation is on its way first, or together with the result.
             blocking.call(asyncio.sleep, 0.05)
             blocking.call(opened, gate)
 
@@ -205,12 +213,11 @@ def test_what_ends_a_loop_from_a_task_of_its_own_ends_nobody_elses_call(blocking
 # -- interruptions ------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_claim_strands_no_job(engine, blocking):
+def test_an_interrupted_claim_strands_no_job(engine, blocking, interrupt):
     """The job that the database has handed out already is ready again, attempt restored."""
     blocking.queue("q").enqueue("tea")
     gate = engine.hold("after", "claim")
-    thread = interrupt_at(blocking, gate)
+    thread = interrupt_at(blocking, gate, interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         blocking.queue("q").claim_one("w")
@@ -220,11 +227,10 @@ def test_an_interrupted_claim_strands_no_job(engine, blocking):
     assert 1 == blocking.queue("q").claim_one("w").job.attempts
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_write_is_whole_or_absent(engine, blocking):
+def test_an_interrupted_write_is_whole_or_absent(engine, blocking, interrupt):
     """What had not reached the database is not there, and nothing of it goes on."""
     gate = engine.hold("before", "insert_jobs")
-    thread = interrupt_at(blocking, gate, opens=False)
+    thread = interrupt_at(blocking, gate, interrupt, opens=False)
 
     with pytest.raises(KeyboardInterrupt):
         blocking.queue("q").enqueue("tea")
@@ -235,11 +241,12 @@ def test_an_interrupted_write_is_whole_or_absent(engine, blocking):
     assert [] == blocking.queue("q").jobs()
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_commit_has_ended_when_the_interruption_is_raised(engine, blocking):
+def test_an_interrupted_commit_has_ended_when_the_interruption_is_raised(
+    engine, blocking, interrupt
+):
     """A commit that has begun is not left half way."""
     gate = engine.hold("before", "commit")
-    thread = interrupt_at(blocking, gate)
+    thread = interrupt_at(blocking, gate, interrupt)
 
     with pytest.raises(KeyboardInterrupt), blocking.transaction() as tx:
         tx.enqueue_tx("q", "tea")
@@ -249,15 +256,13 @@ def test_an_interrupted_commit_has_ended_when_the_interruption_is_raised(engine,
     thread.join(10)
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_a_second_interruption_does_not_wait(engine, blocking):
+def test_a_second_interruption_does_not_wait(engine, blocking, interrupt):
     """Whoever interrupts twice gets out of a commit that does not end."""
     gate = engine.hold("before", "commit")
 
     def twice():
         blocking.call(gate.reached.wait)
         interrupt()
-        time.sleep(0.05)
         interrupt()
 
     thread = in_thread(twice)
@@ -268,8 +273,7 @@ def test_a_second_interruption_does_not_wait(engine, blocking):
     assert {} == engine.data.jobs
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_wait_for_a_wake_ends_at_once(blocking):
+def test_an_interrupted_wait_for_a_wake_ends_at_once(blocking, interrupt):
     """Ctrl-C ends a script that waits, and the receiver goes on where it was."""
     with blocking.listen("c") as wakes:
         timer = threading.Timer(0.05, interrupt)

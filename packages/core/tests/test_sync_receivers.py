@@ -36,8 +36,13 @@ def test_events_are_iterated_until_it_is_quiet(blocking):
     """`until_idle` gives every event, and ends when none came for so long."""
     stream = blocking.stream("s")
     stream.publish_many([1, 2, 3])
+    seen = []
     with stream.subscribe("me") as events:
-        assert [1, 2, 3] == [event.payload_as(int) for event in events.until_idle(0.05)]
+        while len(seen) < 3:
+            seen += [event.payload_as(int) for event in events.until_idle(0.05)]
+        assert [] == list(events.until_idle(0.01))
+
+    assert [1, 2, 3] == seen
 
 
 def test_a_time_that_is_shorter_than_a_query_loses_nothing(blocking):
@@ -95,10 +100,13 @@ def test_two_threads_never_get_the_same_event(blocking):
     stream = blocking.stream("s")
     stream.publish_many(list(range(50)))
     seen = []
+
+    def read():
+        while len(seen) < 50:
+            seen.extend(events.until_idle(0.01))
+
     with stream.subscribe("me") as events:
-        threads = [
-            threading.Thread(target=lambda: seen.extend(events.until_idle(0.2))) for _ in range(3)
-        ]
+        threads = [threading.Thread(target=read) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
