@@ -60,10 +60,12 @@ SABOTEURS = {
     "inspection.outboxes": Saboteur(core("store:Store.outboxes", _short_names)),
     "inspection.streams": Saboteur(
         primitive("trim", _mark_left),
+        also={"copy.consumers": "it trims a stream whole"},
     ),
     "inspection.schedules": Saboteur(
         result("list_schedules", lambda found: found[::-1]),
         also={
+            "copy.schedules": "it lists several",
             "scheduler.stored": "it lists several",
             "scheduler.isolation": "it fires several in the order of their names",
         },

@@ -115,7 +115,10 @@ SABOTEURS = {
     "queues.claim.order_lapsed": Saboteur(
         # To the back of the queue.
         statement("claims:TURN_BACK", lambda turn_back: turn_back.values(run_at=NOW)),
-        also={"queues.claim.lapsed": "a reclaimed job keeps its ready time"},
+        also={
+            "queues.claim.lapsed": "a reclaimed job keeps its ready time",
+            "queues.heartbeat_batch.fenced": "it reclaims the first of several",
+        },
         stateful=True,
     ),
     "queues.claim.order_retried": Saboteur(

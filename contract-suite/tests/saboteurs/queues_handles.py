@@ -110,6 +110,7 @@ SABOTEURS = {
         also={
             "concurrency.clients": "its workers ack in no order",
             "concurrency.tasks": "its workers ack in no order",
+            "queues.heartbeat_batch.fenced": "it acks one of several claims",
         },
         stateful=True,
     ),
@@ -168,7 +169,10 @@ SABOTEURS = {
     ),
     "queues.retry.expiry": Saboteur(
         statement("queues:REQUEUE", lambda requeue: requeue.values(expires_at=null())),
-        also={"queues.retry.pending": "a retried job keeps its expiry"},
+        also={
+            "copy.jobs": "one of its jobs was retried",
+            "queues.retry.pending": "a retried job keeps its expiry",
+        },
         stateful=True,
     ),
     "queues.fail.dead": Saboteur(

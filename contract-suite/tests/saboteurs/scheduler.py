@@ -241,7 +241,9 @@ SABOTEURS = {
         primitive("list_schedules", _first_version, where="tx"), stateful=True
     ),
     "scheduler.fire.unscheduled": Saboteur(
-        primitive("delete_schedule", _only_new_ones_end), stateful=True
+        primitive("delete_schedule", _only_new_ones_end),
+        also={"copy.schedules": "a copy's mark is a schedule, and goes"},
+        stateful=True,
     ),
     # Several missed ones are as good as one.
     "scheduler.catch_up": Saboteur(

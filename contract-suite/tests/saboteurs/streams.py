@@ -118,6 +118,10 @@ SABOTEURS = {
             lambda events: [e if e.headers else evolve(e, headers={}) for e in events],
             where="auto",
         ),
+        also={
+            "copy.consumers": "it compares events field by field",
+            "copy.events": "it compares events field by field",
+        },
         stateful=True,
     ),
     "streams.publish.key": Saboteur(keys(lambda key: None if key in {"null", "None"} else key)),

@@ -120,6 +120,8 @@ SABOTEURS = {
     "streams.consumer.read": Saboteur(
         primitive("read_from", _again, where="auto"),
         also={
+            "copy.consumers": "it looks at what a consumer has not read",
+            "copy.resumed": "it looks at what a consumer has not read",
             "streams.save.exactly_once": "its reader never comes to an end",
             "streams.save.total": "it reads after the event that was saved",
         },
@@ -140,6 +142,9 @@ SABOTEURS = {
             where="auto",
         ),
         also={
+            "copy.consumers": "a copy looks at single events",
+            "copy.events": "a copy looks at single events",
+            "copy.resumed": "a copy looks at single events",
             "streams.no_skip.concurrent": "one of its followers reads event by event",
             "streams.offsets.stay": "it looks at one event",
         },
@@ -162,6 +167,7 @@ SABOTEURS = {
     "streams.save.explicit": Saboteur(
         primitive("read_from", _saves_what_it_reads, where="auto"),
         also={
+            "copy.consumers": "it looks at what a consumer has not read",
             "streams.consumer.read": "it reads a second time",
             "streams.save.exactly_once": "its reader goes on behind an effect that failed",
         },

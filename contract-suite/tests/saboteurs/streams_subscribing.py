@@ -211,6 +211,8 @@ SABOTEURS = {
     "streams.trim.boundary": Saboteur(
         primitive("trim", _first_stays),
         also={
+            "copy.consumers": "it trims just the first event",
+            "copy.events": "it trims just the first event",
             "inspection.streams": "it trims just the first event",
             "streams.bounds": "it trims just the first event",
             "streams.offsets.stay": "it trims just the first event",
@@ -237,7 +239,10 @@ SABOTEURS = {
     ),
     "streams.trim.never_reused": Saboteur(
         primitive("trim", _sequence_restarts),
-        also={"streams.trim.subscriber": "its subscriber waits for a higher offset"},
+        also={
+            "copy.consumers": "it publishes to a stream that was trimmed whole",
+            "streams.trim.subscriber": "its subscriber waits for a higher offset",
+        },
         stateful=True,
     ),
     "streams.trim.nothing_else": Saboteur(primitive("append", _year_kept, where="auto")),
