@@ -176,15 +176,19 @@ def test_pause(served, visit):
 def test_hidden_tab(served, visit):
     """A page that nobody sees asks nothing; seen again it is up to date at once."""
     browser = visit()
-    hide = """Object.defineProperty(document, "hidden", {value: arguments[0], configurable: true});
+    hide = """Object.defineProperty(document, "hidden", {value: HIDDEN, configurable: true});
     document.dispatchEvent(new Event("visibilitychange"))"""
-    browser.execute_script(hide, True)
-    wait_in_page(browser)  # what was on its way
-    before = served.requests
+    hidden = {"source": hide.replace("HIDDEN", "true")}
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", hidden)
+    for begin in (lambda: browser.execute_script(hidden["source"]), browser.refresh):
+        begin()
+        wait_in_page(browser)  # what was on its way
+        before = served.requests
+        wait_in_page(browser)
+        assert before == served.requests
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
     served.do(served.store.queue("q").enqueue(1))
-    wait_in_page(browser)
-    assert before == served.requests
-    browser.execute_script(hide, False)
+    browser.execute_script(hide.replace("HIDDEN", "false"))
     wait(browser, lambda b: b.find_elements(By.CSS_SELECTOR, "tr[data-key='queue:q']"))
 
 
@@ -317,8 +321,8 @@ def test_widths(served, visit):
     beyond = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
     for page in PAGES:
         browser.get(served.url + page)
-        for width in (320, 390, 700, 1280):
-            metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 700}
+        for width in (320, 390, 660, 1280):
+            metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 660}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             assert (page, width, 0) == (page, width, browser.execute_script(beyond))
 

@@ -195,7 +195,13 @@ async def test_malformed(look, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["/job?queue=q&id=77", "/event?stream=s&offset=77", "/event?stream=s&offset=0", "/x"],
+    [
+        "/job?queue=q&id=77",
+        "/event?stream=s&offset=77",
+        "/event?stream=s&offset=0",
+        "/x",
+        "/queue/?queue=q",
+    ],
 )
 async def test_unknown(look, store, path):
     """What is not there is said not to be there."""
@@ -224,6 +230,7 @@ async def test_huge_payload(look, store):
         saved.headers["content-type"],
         saved.headers["content-disposition"],
     )
+    assert "default-src 'none'; sandbox" == saved.headers["content-security-policy"]
 
 
 async def test_stream(look, store, clock):
