@@ -310,8 +310,9 @@ def test_keyboard(served, visit):
     assert 0 == browser.execute_script("return window.left.size")
     browser.get(served.url)
     tab(browser)
+    wait(browser, lambda b: b.switch_to.active_element.text == "Skip to the content")
     browser.switch_to.active_element.send_keys(Keys.ENTER)
-    assert "main" == browser.switch_to.active_element.get_attribute("id")
+    wait(browser, lambda b: b.switch_to.active_element.get_attribute("id") == "main")
 
 
 def test_widths(served, visit):
