@@ -211,8 +211,6 @@ SABOTEURS = {
     "streams.trim.boundary": Saboteur(
         primitive("trim", _first_stays),
         also={
-            "copy.consumers": "it trims just the first event",
-            "copy.events": "it trims just the first event",
             "inspection.streams": "it trims just the first event",
             "streams.bounds": "it trims just the first event",
             "streams.offsets.stay": "it trims just the first event",

@@ -114,7 +114,7 @@ async def events(case: Case) -> None:
     """Copied events keep key, payload, headers, time and order; what was trimmed is not there."""
     store = await case.store()
     orders = store.stream("orders")
-    await orders.trim_to(await orders.publish("trimmed"))
+    await orders.trim_to((await orders.publish_many(["trimmed", "too"]))[-1])
     await orders.publish_with_key("k", {"n": 1}, headers={"trace": "ü"})
     await store.stream("other").publish({"n": 2})
     await case.advance(7)
@@ -143,7 +143,7 @@ async def consumers(case: Case) -> None:
     """A consumer has the same unread events before and after, at the last one it had passed."""
     store = await case.store()
     orders = store.stream("orders")
-    trimmed = await orders.publish("trimmed")
+    _, trimmed = await orders.publish_many(["trimmed", "too"])
     await orders.trim_to(trimmed)
     first = await orders.publish("first")
     await store.stream("other").publish("between")
