@@ -1,11 +1,13 @@
 """A blocking store's life: opened, closed, forgotten, forked, lost."""
 
+import asyncio
 import gc
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from dict_engine import DictEngine
 
 from alkstore_core import Closed, DatabaseError, ManualClock, Store
 from alkstore_core.sync import SyncStore
+from alkstore_core.sync.portal import Portal
 
 HERE = Path(__file__).parent
 
@@ -161,6 +164,27 @@ def test_a_lost_store_is_closed_and_complained_about(engine):
         time.sleep(0.001)
     assert before == threads()
     assert "close" == engine.calls[-1]
+
+
+def test_what_was_spawned_is_not_collected_midway():
+    """The close of a lost store waits for what nobody else holds, and ends all the same."""
+    portal = Portal()
+    waited, ended = [], threading.Event()
+
+    async def close():
+        answer = asyncio.get_running_loop().create_future()
+        waited.append(weakref.ref(answer))
+        await answer
+        ended.set()
+
+    async def collect():
+        gc.collect()
+        waited[0]().set_result(None)
+
+    portal.spawn(close)
+    portal.call(collect)
+    portal.end()
+    assert ended.is_set()
 
 
 def test_what_came_from_a_store_keeps_it(engine):

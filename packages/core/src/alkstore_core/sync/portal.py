@@ -45,6 +45,8 @@ class Portal:
         # Reentrant: a signal's handler may call in the midst of a call.
         self._gate = threading.RLock()
         self._ending = False
+        # asyncio itself holds tasks weakly: one that nobody else holds may be collected midway.
+        self._spawned: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._serve, name="alkstore-sync", daemon=True)
         self._thread.start()
 
@@ -71,7 +73,7 @@ class Portal:
     def spawn(self, work: Callable[[], Awaitable[object]]) -> None:
         """Run `work` some time, without waiting. For the collector: takes no lock, never fails."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(_await(work)))
+            self._loop.call_soon_threadsafe(self._start, work)
 
     def end(self, within: float | None = None) -> None:
         """No call is taken any more; those under way end or are cancelled."""
@@ -93,6 +95,11 @@ class Portal:
         self.spawn(close)
         closed.wait(within)
         self.end(within)
+
+    def _start(self, work: Callable[[], Awaitable[object]]) -> None:
+        task = self._loop.create_task(_await(work))
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
 
     def _submit(self, callback: Callable[[], None], context: contextvars.Context) -> None:
         # Under the gate: what is taken in before the end is run before the end.
