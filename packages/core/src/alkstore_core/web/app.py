@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from alkstore_core.clock import SystemClock
+from alkstore_core.coalescing import Flights
 from alkstore_core.errors import AlkstoreError, Closed, DatabaseError
 from alkstore_core.web.access import Access
 from alkstore_core.web.actions import Actions, PartlyDone
 from alkstore_core.web.entrance import Entrance
-from alkstore_core.web.flights import Flights
 from alkstore_core.web.jobpages import JobPages
 from alkstore_core.web.rendering import Pages
 from alkstore_core.web.storepages import StorePages

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from alkstore_core.coalescing import Flights
     from alkstore_core.store import Store
     from alkstore_core.values import Job
     from alkstore_core.web.access import Access, Visit
-    from alkstore_core.web.flights import Flights
     from alkstore_core.web.reading import Source
     from alkstore_core.web.rendering import Pages
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from alkstore_core.coalescing import Flights
     from alkstore_core.store import Store
     from alkstore_core.streams import StreamHandle
     from alkstore_core.values import StreamBounds, StreamEvent
     from alkstore_core.web.access import Visit
-    from alkstore_core.web.flights import Flights
     from alkstore_core.web.rendering import Pages
 
 PAGE: Final = 50
