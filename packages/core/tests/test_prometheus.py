@@ -1,5 +1,7 @@
 """What Prometheus is told of a store, and over which wire."""
 
+import asyncio
+
 import pytest
 from dict_engine import DictEngine
 from prometheus_client import CollectorRegistry, Counter
@@ -165,6 +167,37 @@ async def test_a_store_that_is_not_open_fails_the_scrape(clock):
     status, _, body = await ask(metrics_app(Store(DictEngine(clock))))
     assert 503 == status
     assert b"not open" in body
+
+
+async def test_scrapes_at_the_same_time_are_one_count(engine, store):
+    """Many scrapes of a slow database ask it once, and the next one asks again."""
+    app = metrics_app(store, registry=None)
+    gate = engine.hold("before", "names")
+    scrapes = [asyncio.create_task(ask(app)) for _ in range(20)]
+    await gate.reached.wait()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert 1 == engine.calls.count("names")
+    scrapes[0].cancel()
+    del engine.gates["before", "names"]
+    gate.open()
+    answers = await asyncio.gather(*scrapes[1:])
+    assert [200] * 19 == [status for status, _, _ in answers]
+    asked = engine.calls.count("names")
+    await store.queue("mails").enqueue(1)
+    assert b'queue="mails"' in (await ask(app))[2]
+    assert asked < engine.calls.count("names")
+
+
+async def test_a_silent_database_fails_the_scrape(engine, monkeypatch, store):
+    """It is not waited for for ever, and scrapes that give up leave one count behind, not each."""
+    monkeypatch.setattr("alkstore_core.prometheus.serving.ANSWER_S", 0.01)
+    engine.hold("before", "names")
+    app = metrics_app(store)
+    for _ in range(3):
+        status, _, body = await ask(app)
+        assert (503, True) == (status, b"has not answered within" in body)
+    assert 1 == engine.calls.count("names")
 
 
 async def test_a_server_may_ask_before_it_begins_and_ends(store):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
+from alkstore_core.coalescing import Flights
 from alkstore_core.errors import AlkstoreError
 from alkstore_core.overview import overview
 from alkstore_core.prometheus.families import families_of
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LIMIT: Final = 500
+
+ANSWER_S: Final = 20.0
+"""So long a scrape waits for the database."""
 
 Message: TypeAlias = MutableMapping[str, Any]
 AsgiApp: TypeAlias = Callable[
@@ -60,9 +65,15 @@ def metrics_app(
     """An ASGI application that answers every GET with `metrics_text`; mount it at `/metrics`.
 
     It runs on the event loop that opened the store. While the database does not answer, or the
-    store is not open, it says 503 with the reason, so that a scrape fails and shows as `up 0`.
+    store is not open, it says 503 with the reason, so that a scrape fails and shows as `up 0`;
+    it waits 20 seconds at most. A scrape that comes while another one is being answered gets
+    the same answer, so a slow database counts for one of them at a time, however many there are.
     It asks nobody who they are: serve it where only your monitoring can reach it.
     """
+    flights = Flights()
+
+    async def ask() -> str:
+        return await metrics_text(store, registry=registry, limit=limit)
 
     async def app(
         scope: Message,
@@ -77,10 +88,15 @@ def metrics_app(
             await _answer(send, scope, 405, "only GET and HEAD\n", (b"allow", b"GET, HEAD"))
         else:
             try:
-                text = await metrics_text(store, registry=registry, limit=limit)
+                async with asyncio.timeout(ANSWER_S):
+                    text = await flights.ask("text", ask)
             except AlkstoreError as error:
                 _log.warning("metrics: %s", error)
                 await _answer(send, scope, 503, f"{error}\n")
+            except TimeoutError:
+                late = f"the database has not answered within {ANSWER_S:.0f} seconds"
+                _log.warning("metrics: %s", late)
+                await _answer(send, scope, 503, f"{late}\n")
             else:
                 kind = (b"content-type", CONTENT_TYPE_LATEST.encode())
                 await _answer(send, scope, 200, text, kind)
