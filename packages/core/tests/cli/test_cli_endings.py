@@ -1,5 +1,6 @@
 """How the command ends, and what it says then."""
 
+import signal
 import subprocess
 import sys
 
@@ -140,3 +141,38 @@ def test_every_part_has_its_help(part):
         assert command.help
         for option in command.params:
             assert isinstance(option, click.Argument) or option.help, (command.name, option.name)
+
+
+HANGING = """
+import asyncio, sys
+from alkstore_core.cli.ending import run_until_told
+from alkstore_core.cli.statuses import status_of
+
+async def work(stop):
+    try:
+        print("running", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("closing", flush=True)
+        await asyncio.Event().wait()
+
+sys.exit(status_of(lambda: run_until_told(work)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_close_that_hangs(number):
+    """Nobody has to kill a command whose database does not answer."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        for line in ("running\n", "closing\n"):
+            assert line == process.stdout.readline()
+            process.send_signal(number)
+        try:
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert (130, "") == (process.returncode, err)

@@ -5,20 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import threading
 from typing import TYPE_CHECKING, Any
 
 from alkstore_core import StopToken
 from alkstore_core.cli.opening import run
+from alkstore_core.signals import on_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable
+    from collections.abc import Callable, Coroutine, Generator
 
 
 def run_until_told(work: Callable[[StopToken], Coroutine[Any, Any, None]]) -> None:
-    """Do it until it ends, its token is stopped, or a signal comes, which is an ordinary end."""
+    """Do it until it ends, its token is stopped, or a signal comes, which is an ordinary end.
+
+    What it does to end in order is given the time that it takes; a second signal interrupts that.
+    """
     stop = StopToken()
-    with _on((signal.SIGINT, signal.SIGTERM), stop.stop):
+
+    def told(_: signal.Signals) -> None:
+        if stop.stopped:
+            raise KeyboardInterrupt
+        stop.stop()
+
+    with on_signals(told):
         run(_race(work(stop), stop))
 
 
@@ -29,10 +38,10 @@ def interrupted_at_once() -> Generator[None]:
     asyncio's own handler cancels a task, which the loop would not hear of before there is input.
     """
 
-    def interrupt() -> None:
+    def interrupt(_: signal.Signals) -> None:
         raise KeyboardInterrupt
 
-    with _on((signal.SIGINT,), interrupt):
+    with on_signals(interrupt, (signal.SIGINT,)):
         yield
 
 
@@ -45,19 +54,3 @@ async def _race(work: Coroutine[Any, Any, None], stop: StopToken) -> None:
         working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await working
-
-
-@contextlib.contextmanager
-def _on(numbers: Iterable[signal.Signals], act: Callable[[], None]) -> Generator[None]:
-    """Act at a signal; Python gives them to the main thread alone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: act()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            # None stands for a handler that was not set by Python and cannot be set by it.
-            if handler is not None:
-                signal.signal(number, handler)

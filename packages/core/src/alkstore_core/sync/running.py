@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from alkstore_core.signals import on_signals
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.apps import App
-from alkstore_core.worker.running import SIGNALS, run
+from alkstore_core.worker.running import run
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterable, Iterator
 
     from alkstore_core.store import Store
@@ -51,26 +51,18 @@ def run_until_stopped(
 @contextlib.contextmanager
 def _signals(ending: StopToken) -> Iterator[None]:
     """The first signal stops, the second aborts; afterwards all is as it was."""
-    if threading.current_thread() is not threading.main_thread():
-        # Python lets only the main thread have signals.
-        yield
-        return
-    received: list[int] = []
+    received: list[signal.Signals] = []
 
-    def ended_by(number: int, _: Any) -> None:
+    def ended_by(number: signal.Signals) -> None:
         first = not received
         received.append(number)
         if not first:
             raise _Abort
         ending.stop()
 
-    before = {number: signal.signal(number, ended_by) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            # None stands for a handler that was not set by Python and cannot be set by it.
-            if handler is not None:
-                signal.signal(number, handler)
-        if received:
-            _log.info("%s: ended", signal.Signals(received[0]).name)
+    with on_signals(ended_by):
+        try:
+            yield
+        finally:
+            if received:
+                _log.info("%s: ended", received[0].name)

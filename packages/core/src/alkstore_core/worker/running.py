@@ -6,25 +6,22 @@ import asyncio
 import contextlib
 import functools
 import logging
-import signal
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alkstore_core.completion import to_the_end
 from alkstore_core.errors import DatabaseError, LeadershipLost
+from alkstore_core.signals import on_signals
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Backoff
 from alkstore_core.worker.logs import event
 from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    import signal
 
     from alkstore_core.store import Store
 
 _log = logging.getLogger(__name__)
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 async def run(
@@ -143,27 +140,14 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
                 await asyncio.wait_for(stop.wait(), backoff.take())
 
 
-@contextlib.contextmanager
-def _signals(ending: StopToken, abort: StopToken) -> Generator[None]:
+def _signals(ending: StopToken, abort: StopToken) -> contextlib.AbstractContextManager[None]:
     """The first signal stops, the second aborts; afterwards all is as it was."""
-    if threading.current_thread() is not threading.main_thread():
-        # Python lets only the main thread have signals.
-        yield
-        return
 
-    def ended_by(number: int, _: Any) -> None:
+    def ended_by(number: signal.Signals) -> None:
         token = abort if ending.stopped else ending
         token.stop()
         # In the main thread, between two steps of whatever it does: nothing that may wait.
-        name = signal.Signals(number).name
-        told = functools.partial(_log.info, "%s: ending", name, extra=event("run.ending"))
+        told = functools.partial(_log.info, "%s: ending", number.name, extra=event("run.ending"))
         asyncio.get_running_loop().call_soon(told)
 
-    before = {number: signal.signal(number, ended_by) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            # None stands for a handler that was not set by Python and cannot be set by it.
-            if handler is not None:
-                signal.signal(number, handler)
+    return on_signals(ended_by)
