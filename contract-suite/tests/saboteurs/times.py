@@ -1,7 +1,9 @@
 """Faults in which clock stamps and judges, and when it is read."""
 
+import time
+
 from attrs import evolve
-from sabotage import Saboteur, arguments, primitive, result
+from sabotage import Saboteur, arguments, core, primitive, result
 
 from alkstore_core import JobState
 from alkstore_core.spi import Claim
@@ -41,6 +43,11 @@ async def _own_lapses_only(real, queue, worker, limit):
     return kept
 
 
+async def _of_this_machine(_, store):
+    store.check()
+    return int(time.time())
+
+
 SABOTEURS = {
     "time.injected": Saboteur(
         # It runs slow.
@@ -51,7 +58,8 @@ SABOTEURS = {
                 if job and START + 10_000 < job.created_at < START + 20_000
                 else job
             ),
-        )
+        ),
+        also={"time.now": "the job's stamp is not what now() says"},
     ),
     "time.real": Saboteur(
         # Milliseconds, on the engine's own clock.
@@ -62,8 +70,11 @@ SABOTEURS = {
                 if job and job.created_at > START + 50_000_000
                 else job
             ),
-        )
+        ),
+        also={"time.now": "the job's stamp is not what now() says"},
     ),
+    # Its machine's, whichever clock it was given.
+    "time.now": Saboteur(core("store:Store.now", _of_this_machine)),
     "time.per_call": Saboteur(primitive("insert_jobs", _since_the_first, where="tx")),
     "time.tx_judges": Saboteur(primitive("get_job", _read_and_kept, where="tx")),
     "time.clients": Saboteur(

@@ -66,6 +66,7 @@ async def every_call(store):
         store.streams(),
         store.outboxes(),
         store.locks(),
+        store.now(),
         store.diagnose(),
         enter(store.begin_tx()),
         enter(store.transaction()),
@@ -340,6 +341,14 @@ async def test_marks_move_with_the_injected_clock(store, clock):
     assert not early
     assert mark + 10 == store.mark()
     await store.sleep_until(mark)
+
+
+async def test_now_is_the_time_that_stamps(store, clock):
+    """Not the host's: it moves with the injected clock, and nothing else moves it."""
+    await clock.advance(7)
+    job = await store.queue("q").get_job(await store.queue("q").enqueue(1))
+
+    assert clock.now() == await store.now() == job.created_at
 
 
 async def test_marks_are_real_time_without_a_clock():

@@ -43,8 +43,8 @@ async def test_lag(store, saved, trimmed, lag):
     assert 5 - trimmed == seen.bounds.count
 
 
-async def test_locks_and_schedules(store):
-    """Live leases and schedules are there."""
+async def test_locks_and_schedules(store, clock):
+    """Live leases and schedules are there, and the time by which they end and fire."""
     await store.try_lock("l", "me", 5)
     await store.schedule("nightly", "@every 1d", "q", None)
     seen = await overview(store)
@@ -52,3 +52,4 @@ async def test_locks_and_schedules(store):
         [lock.name for lock in seen.locks],
         [schedule.name for schedule in seen.schedules],
     )
+    assert (clock.now(), clock.now() + 5) == (seen.at, seen.locks[0].expires_at)

@@ -51,6 +51,26 @@ async def real(case: Case) -> None:
     expect_equal(handle.job.claim_expires_at, (handle.job.claimed_at or 0) + 300, "the deadline")
 
 
+@prop("time.now", decided="Time")
+async def now(case: Case) -> None:
+    """`now()` is the time that stamps jobs: an injected clock's, or else the engine's."""
+    store = await case.store()
+    expect_equal(await store.now(), 1_700_000_000, "now()")
+    await case.advance(12_345)
+    job = await job_of(store.queue("work"), await store.queue("work").enqueue(None))
+    expect_equal(await store.now(), job.created_at, "now() when the clock has moved")
+    engines = await case.store(wall_clock=True)
+    queue = engines.queue("real")
+    before = await engines.now()
+    job = await job_of(queue, await queue.enqueue(None))
+    after = await engines.now()
+    expect_equal(type(before), int, "the type of now()")
+    expect(
+        before <= job.created_at <= after,
+        f"now() is {before} before a job is stamped with {job.created_at}, and {after} after it",
+    )
+
+
 @prop("time.per_call", decided="Time")
 async def per_call(case: Case) -> None:
     """In a transaction each call reads the time anew: not the one at which it began."""

@@ -44,8 +44,12 @@ class StreamOverview:
 
 @frozen(kw_only=True)
 class Overview:
-    """What holds something: queues and outboxes, streams, live locks, schedules; each by name."""
+    """What holds something: queues and outboxes, streams, live locks, schedules; each by name.
 
+    `at` is the store's time once all of it had been read: nothing in it was stamped later.
+    """
+
+    at: int
     queues: tuple[QueueOverview, ...]
     streams: tuple[StreamOverview, ...]
     locks: tuple[LockInfo, ...]
@@ -64,16 +68,19 @@ async def overview(store: Store) -> Overview:
         *((name, "queue", store.queue(name)) for name in await store.queues()),
         *((name, "outbox", store.outbox(name).backing) for name in await store.outboxes()),
     ]
+    queues = [
+        QueueOverview(name=name, kind=kind, stats=await source.stats())
+        for name, kind, source in sources
+    ]
+    streams = [await _stream(store, name) for name in await store.streams()]
+    locks = await store.locks()
+    schedules = await store.schedules()
     return Overview(
-        queues=tuple(
-            [
-                QueueOverview(name=name, kind=kind, stats=await source.stats())
-                for name, kind, source in sources
-            ]
-        ),
-        streams=tuple([await _stream(store, name) for name in await store.streams()]),
-        locks=tuple(await store.locks()),
-        schedules=tuple(await store.schedules()),
+        at=await store.now(),
+        queues=tuple(queues),
+        streams=tuple(streams),
+        locks=tuple(locks),
+        schedules=tuple(schedules),
     )
 
 

@@ -208,6 +208,19 @@ class Store:
 
     # -- time -----------------------------------------------------------------------------
 
+    async def now(self) -> int:
+        """The store's time in unix seconds, by which it stamps and judges every deadline.
+
+        Of a server it is the server's clock, and in any case an injected one.
+
+        Raises:
+            DatabaseError: the database refused, or this is another event loop.
+            Closed: the store is not open.
+
+        """
+        self.check()
+        return await self._runtime.engine.now()
+
     def mark(self) -> float:
         """This moment, in seconds, on the time by which the store's deadlines are awaited.
 

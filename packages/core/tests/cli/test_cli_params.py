@@ -1,12 +1,11 @@
 """Durations and times as people write them."""
 
-import time
 from datetime import UTC, datetime
 
 import click
 import pytest
 
-from alkstore_core.cli.params import Header, Moment, Seconds
+from alkstore_core.cli.params import Header, Moment, Past, PastMoment, Seconds
 
 
 @pytest.mark.parametrize(
@@ -36,10 +35,12 @@ def test_moments(text):
 
 
 def test_a_duration_as_a_moment_is_so_long_ago():
-    """`7d` is seven days before now, and where the future is meant it is no time."""
-    now = int(time.time())
-
-    assert now - 604_800 <= Moment(ago=True).convert("7d", None, None) <= int(time.time()) - 604_800
+    """`7d` is seven days before the time of the store; what is no duration stands by itself."""
+    assert Past(604_800, ago=True) == PastMoment().convert("7d", None, None)
+    assert 2_000_000 - 604_800 == PastMoment().convert("7d", None, None).at(2_000_000)
+    assert 7 == PastMoment().convert("7", None, None).at(2_000_000)
+    with pytest.raises(click.BadParameter, match=r"unix seconds.*, or 7d for seven days ago"):
+        PastMoment().convert("yesterday", None, None)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "-5", "7d"])

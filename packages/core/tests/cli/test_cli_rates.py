@@ -20,8 +20,8 @@ STREAM = StreamOverview(
 
 def looked(mark, *, queues=(QUEUE,), streams=(STREAM,)):
     """A look at some second."""
-    seen = Overview(queues=queues, streams=streams, locks=(), schedules=())
-    return Look(seen=seen, at=1_000, mark=mark, took=0.0)
+    seen = Overview(at=1_000, queues=queues, streams=streams, locks=(), schedules=())
+    return Look(seen=seen, mark=mark, took=0.0)
 
 
 def rates(**after):

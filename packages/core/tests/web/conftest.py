@@ -12,11 +12,11 @@ from alkstore_core.web import status_app
 
 
 @pytest.fixture
-def make_app(store, clock):
-    """Make the application for the test's store; its time is the store's."""
+def make_app(store):
+    """Make the application for the test's store, whose clock stands years ago."""
 
     def make(**options):
-        return status_app(store, **{"token": TOKEN, "clock": clock, **options})
+        return status_app(store, **{"token": TOKEN, **options})
 
     return make
 

@@ -8,6 +8,7 @@ import pytest
 from webforms import TOKEN
 
 from alkstore_core.errors import DatabaseError
+from alkstore_core.web import app
 from alkstore_core.web.access import SESSION_S
 
 PATHS = [
@@ -109,8 +110,9 @@ async def test_the_token_is_in_no_address_and_no_log(client, dies, caplog):
     assert TOKEN not in caplog.text + str(answer.headers)
 
 
-async def test_session_ends(logged_in, clock):
-    """A session ends after twelve hours."""
+async def test_session_ends(logged_in, clock, monkeypatch):
+    """A session ends after twelve hours, by the clock of the host that serves."""
+    monkeypatch.setattr(app, "SystemClock", lambda: clock)
     browser, _ = await logged_in()
     await clock.advance(SESSION_S - 1)
     assert 200 == (await browser.get("/")).status_code

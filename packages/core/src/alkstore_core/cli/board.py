@@ -42,9 +42,9 @@ def board(look: Look, rates: Rates | None) -> Iterator[Sheet]:
             columns += [Column("lag/s", right=True)] if rates is not None else []
             yield Sheet("Consumers", columns, consumers)
     if seen.locks:
-        yield locks_sheet("Locks", seen.locks, look.at)
+        yield locks_sheet("Locks", seen.locks, seen.at)
     if seen.schedules:
-        yield schedules_sheet("Schedules", seen.schedules, look.at)
+        yield schedules_sheet("Schedules", seen.schedules, seen.at)
 
 
 def locks_sheet(title: str, locks: Iterable[LockInfo], now: int) -> Sheet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +15,8 @@ from alkstore_core.cli.params import (
     I64,
     LIMIT,
     OFFSET,
-    Moment,
+    Past,
+    PastMoment,
     json_option,
     outbox_option,
     url_option,
@@ -91,7 +91,7 @@ def redrive(
 @click.argument("queue")
 @click.option(
     "--before",
-    type=Moment(ago=True),
+    type=PastMoment(),
     metavar="TIME",
     help="Only what died before; 7d is so long ago.",
 )
@@ -100,7 +100,7 @@ def redrive(
 @json_option
 @url_option
 def purge(
-    queue: str, url: str | None, before: int | None, *, outbox: bool, yes: bool, as_json: bool
+    queue: str, url: str | None, before: Past | None, *, outbox: bool, yes: bool, as_json: bool
 ) -> None:
     """Delete dead jobs for good."""
     run(_purge(url, queue, before, outbox=outbox, yes=yes, as_json=as_json))
@@ -154,11 +154,13 @@ async def redriven(
 
 
 async def _purge(
-    url: str | None, name: str, before: int | None, *, outbox: bool, yes: bool, as_json: bool
+    url: str | None, name: str, horizon: Past | None, *, outbox: bool, yes: bool, as_json: bool
 ) -> None:
-    if before is not None and before > time.time():
-        raise click.UsageError(f"--before {stamp(before)} lies in the future")
     async with opened(url) as store:
+        now = await store.now()
+        before = None if horizon is None else horizon.at(now)
+        if before is not None and before > now:
+            raise click.UsageError(f"--before {stamp(before)} lies in the future")
         source = source_of(store, name, outbox=outbox)
         dead_now = (await source.stats()).dead
         purged = 0

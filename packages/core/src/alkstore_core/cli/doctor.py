@@ -53,9 +53,9 @@ def doctor(
 ) -> None:
     """Try the database, and look for what nobody serves.
 
-    It opens the store, which fails where the schema is not one of this release; takes and
-    releases a lock to read the database's clock; sends itself a notification; asks the engine
-    what it knows; and looks at queues, streams and schedules. Status 1 when there is an error.
+    It opens the store, which fails where the schema is not one of this release; reads the
+    clock that stamps jobs; sends itself a notification; asks the engine what it knows; and looks
+    at queues, streams and schedules. Status 1 when there is an error.
     """
     results = run(_examine(url, Bounds(max_age=max_age, max_lag=max_lag)))
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -98,6 +97,7 @@ async def show_page(
             stats = await source.stats()
             what = "live job" if state is None else f"{state} job"
             say(f"{name!r} has no {what} above id {after}; {live(stats)} live, {stats.dead} dead")
+        now = await store.now()
     following = page[limit - 1].id if len(page) > limit else None
     page = page[:limit]
     if as_json:
@@ -105,7 +105,7 @@ async def show_page(
         kind = "outbox" if outbox else "queue"
         emit({"queue": name, "kind": kind, "jobs": found, "next_after": following})
     elif page:
-        show(_sheet(page, int(time.time())))
+        show(_sheet(page, now))
     if following is not None:
         say(f"there are more: --after {following}")
 
@@ -125,11 +125,12 @@ async def show_one(
             await mention_absence(store, "outbox" if outbox else "queue", name)
             what = "dead job" if dead else "job"
             raise Refused(f"{name!r} has no {what} {number}")
+        now = await store.now()
     if as_json:
         emit(job_fields(job, name, outbox=outbox))
         return
     fields = Table.grid(padding=(0, 2, 0, 0))
-    for title, text in _fields(job, int(time.time())):
+    for title, text in _fields(job, now):
         fields.add_row(Text(title, style="dim"), Text(text))
     show(fields, Text("payload", style="dim"))
     show(Text(payload_text(job.payload)))

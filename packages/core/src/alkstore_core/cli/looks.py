@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Look:
-    """What was seen, when by this machine's clock, and how long it took to look, in seconds."""
+    """What was seen, when on a clock of intervals, and how long it took to look, in seconds."""
 
     seen: Overview
-    at: int
     mark: float
     took: float
 
@@ -29,7 +28,7 @@ async def look(store: Store) -> Look:
     began = time.monotonic()
     seen = await overview(store)
     took = time.monotonic() - began
-    return Look(seen=seen, at=int(time.time()), mark=began, took=took)
+    return Look(seen=seen, mark=began, took=took)
 
 
 class Rates:

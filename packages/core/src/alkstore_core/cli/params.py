@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from attrs import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     IntParam = click.ParamType[int]
     PairParam = click.ParamType[tuple[str, str]]
+    PastParam = click.ParamType["Past"]
 else:
     # Releases of click before 8.4 have no type there.
-    IntParam = PairParam = click.ParamType
+    IntParam = PairParam = PastParam = click.ParamType
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -44,12 +45,9 @@ class Seconds(IntParam):
 
 
 class Moment(IntParam):
-    """Unix seconds or a time in ISO 8601; with `ago` a duration, too, which is so long ago."""
+    """Unix seconds or a time in ISO 8601."""
 
     name = "time"
-
-    def __init__(self, *, ago: bool = False) -> None:
-        self._ago = ago
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The unix second."""
@@ -58,21 +56,48 @@ class Moment(IntParam):
         text = str(value)
         if re.fullmatch(r"\d{1,18}", text, re.ASCII):
             return int(text)
-        if self._ago and re.fullmatch(r"\d{1,18}[smhd]", text, re.ASCII):
-            return int(time.time()) - Seconds().convert(text, param, ctx)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            ago = ", or 7d for seven days ago" if self._ago else ""
             self.fail(
                 f"{text!r} is no time: unix seconds, or 2026-01-31T12:00Z (UTC, if it does not "
-                f"say otherwise){ago}",
+                "say otherwise)",
                 param,
                 ctx,
             )
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp())
+
+
+@frozen
+class Past:
+    """A unix second, or, with `ago`, so many seconds before it is used."""
+
+    seconds: int
+    ago: bool
+
+    def at(self, now: int) -> int:
+        """The unix second, where the store's time is `now`."""
+        return now - self.seconds if self.ago else self.seconds
+
+
+class PastMoment(PastParam):
+    """What `Moment` takes, or a duration, which is so long ago: by whose clock is known later."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Past:
+        """The moment, to be reckoned once the store is open."""
+        if isinstance(value, Past):
+            return value
+        text = str(value)
+        if re.fullmatch(r"\d{1,18}[smhd]", text, re.ASCII):
+            return Past(Seconds().convert(text, param, ctx), ago=True)
+        try:
+            return Past(Moment().convert(text, param, ctx), ago=False)
+        except click.BadParameter as error:
+            self.fail(f"{error.message}, or 7d for seven days ago", param, ctx)
 
 
 class Header(PairParam):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,22 +91,22 @@ def remove(name: str, url: str | None) -> None:
 
 async def _locks(url: str | None, *, as_json: bool) -> None:
     async with opened(url) as store:
-        held = await store.locks()
+        held, now = await store.locks(), await store.now()
     if as_json:
         emit({"locks": [lock_fields(lock) for lock in held]})
     elif held:
-        show(locks_sheet("", held, int(time.time())))
+        show(locks_sheet("", held, now))
     else:
         say("nobody holds a lock")
 
 
 async def _list(url: str | None, *, as_json: bool) -> None:
     async with opened(url) as store:
-        stored = await store.schedules()
+        stored, now = await store.schedules(), await store.now()
     if as_json:
         emit({"schedules": [schedule_fields(schedule) for schedule in stored]})
     elif stored:
-        show(schedules_sheet("", stored, int(time.time())))
+        show(schedules_sheet("", stored, now))
     else:
         say("there is no schedule")
 

@@ -40,7 +40,7 @@ def status_fields(look: Look, rates: Rates | None) -> dict[str, Any]:
     """All that one look saw, and what has changed since another one."""
     seen: Overview = look.seen
     fields: dict[str, Any] = {
-        "at": look.at,
+        "at": seen.at,
         "seconds": None if rates is None else round(rates.seconds, 3),
         "queues": [_queue_fields(queue, rates) for queue in seen.queues],
         "streams": [_stream_fields(stream, rates) for stream in seen.streams],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -29,7 +28,7 @@ from alkstore_core.overview import overview
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alkstore_core import StreamEvent
+    from alkstore_core import Store, StreamEvent
     from alkstore_core.overview import StreamOverview
 
 PAGE: Final = 100
@@ -131,7 +130,7 @@ async def _read(
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             page = await handle.read_since(position, size)
-            _print(page, as_json=as_json, by_line=follow)
+            await _print(store, page, as_json=as_json, by_line=follow)
             if page:
                 position = page[-1].offset
                 left = None if left is None else left - len(page)
@@ -141,7 +140,9 @@ async def _read(
                 await asyncio.sleep(LOOK_AGAIN_S)
 
 
-def _print(page: Sequence[StreamEvent], *, as_json: bool, by_line: bool) -> None:
+async def _print(
+    store: Store, page: Sequence[StreamEvent], *, as_json: bool, by_line: bool
+) -> None:
     if as_json:
         for event in page:
             emit(event_fields(event))
@@ -150,23 +151,26 @@ def _print(page: Sequence[StreamEvent], *, as_json: bool, by_line: bool) -> None
             key = "" if event.key is None else f"{shown(event.key)}  "
             click.echo(f"{event.offset}  {key}{payload_line(event.payload)}")
     elif page:
-        now = int(time.time())
-        rows = [
-            (
-                str(event.offset),
-                until(event.created_at, now),
-                event.key or "-",
-                payload_line(event.payload),
-            )
-            for event in page
-        ]
-        columns = [
-            Column("offset", right=True),
-            Column("published"),
-            Column("key", long=True),
-            Column("payload", long=True),
-        ]
-        show(Sheet("", columns, rows))
+        show(_sheet(page, await store.now()))
+
+
+def _sheet(page: Sequence[StreamEvent], now: int) -> Sheet:
+    rows = [
+        (
+            str(event.offset),
+            until(event.created_at, now),
+            event.key or "-",
+            payload_line(event.payload),
+        )
+        for event in page
+    ]
+    columns = [
+        Column("offset", right=True),
+        Column("published"),
+        Column("key", long=True),
+        Column("payload", long=True),
+    ]
+    return Sheet("", columns, rows)
 
 
 async def _trim(

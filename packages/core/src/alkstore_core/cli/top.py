@@ -76,8 +76,9 @@ async def _next(
         old = [] if before is None else [*board(before, None)]
         return before, Group(trouble, *old)
     rates = None if before is None else Rates(before, now)
+    when = stamp(now.seen.at)
     head = Text.assemble(
-        (where, "bold"), "  ", (stamp(now.at), "dim"), "  ", ("q quits", "dim"), overflow="ellipsis"
+        (where, "bold"), "  ", (when, "dim"), "  ", ("q quits", "dim"), overflow="ellipsis"
     )
     head.no_wrap = True
     sheets = [*board(now, rates)]

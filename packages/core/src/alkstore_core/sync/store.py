@@ -232,6 +232,12 @@ class SyncStore(Generic[S_co]):
             self._bridge, self._store, work, schedules=schedules, stop=stop, signals=signals
         )
 
+    # -- time -----------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """The store's time in unix seconds, by which it stamps and judges every deadline."""
+        return self._bridge.call(self._store.now)
+
     # -- what is there --------------------------------------------------------------------
 
     def schedules(self) -> list[Schedule]:

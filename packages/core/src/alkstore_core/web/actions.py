@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from alkstore_core.clock import Clock
     from alkstore_core.store import Store
     from alkstore_core.web.access import Access, Visit
     from alkstore_core.web.reading import Form
@@ -37,10 +36,9 @@ class PartlyDone(Exception):  # noqa: N818 - no error of ours: it is shown to wh
 class Actions:
     """The endpoints of forms."""
 
-    def __init__(self, store: Store, access: Access, clock: Clock) -> None:
+    def __init__(self, store: Store, access: Access) -> None:
         self._store = store
         self._access = access
-        self._clock = clock
 
     async def redrive(self, request: Request, visit: Visit) -> Response:
         """Redrive one dead job, those selected, or all that were shown."""
@@ -77,7 +75,7 @@ class Actions:
                 400, "Nothing was deleted: say which dead jobs are meant, and that you are sure."
             )
         seconds = AGES[age]
-        before = None if seconds is None else self._clock.now() - seconds
+        before = None if seconds is None else await self._store.now() - seconds
         deleted = await source.jobs.purge_dead(before)
         done = self._access.sign(f"deleted:{deleted}")
         return see_other(source.url("queue", state="dead", done=done))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from alkstore_core.clock import Clock
     from alkstore_core.store import Store
     from alkstore_core.web.access import Visit
 
@@ -45,15 +44,14 @@ def status_app(
     actions: bool = False,
     insecure_without_token: bool = False,
     title: str = "alkstore",
-    clock: Clock | None = None,
 ) -> Starlette:
     """An application that shows an open store; serve it, or mount it into yours.
 
     Who opens it is asked for `token` (16 characters or more), or shows it as
     `Authorization: Bearer TOKEN`. `insecure_without_token=True`, together with `token=None`,
     lets everybody in: only for where something in front of it has asked already. With `actions`
-    dead jobs can be redriven and deleted. What is left of a time is reckoned by `clock`, the
-    host's without it. The store has to be open, on the event loop that serves.
+    dead jobs can be redriven and deleted. Ages and what is left of a time are reckoned by the
+    store's clock. The store has to be open, on the event loop that serves.
 
     Raises:
         DatabaseError: there is no token and it is not said that there is to be none, or the
@@ -65,9 +63,8 @@ def status_app(
             "the status page needs a token, or else insecure_without_token=True with token=None, "
             "which lets everybody in who reaches it"
         )
-    time = SystemClock() if clock is None else clock
-    access = Access(token, time)
-    pages = Pages(access, time, title, actions=actions)
+    access = Access(token, SystemClock())
+    pages = Pages(access, title, actions=actions)
     entrance = Entrance(access, pages)
 
     def get(path: str, endpoint: Endpoint) -> Route:
@@ -93,7 +90,7 @@ def status_app(
         *(Route(f"/{name}", pages.asset) for name in ("style.css", "live.js", "icon.svg")),
     ]
     if actions:
-        doing = Actions(store, access, time)
+        doing = Actions(store, access)
         routes += [post("/redrive", doing.redrive), post("/purge", doing.purge)]
     app = Starlette(routes=routes, exception_handlers=_handlers(pages))
     # Another spelling of a path is another path.

@@ -45,6 +45,7 @@ class JobPages:
         return self._pages.page(
             "queue.html",
             visit,
+            now=await self._store.now(),
             source=source,
             state=state,
             after=after,
@@ -60,6 +61,7 @@ class JobPages:
         return self._pages.page(
             "job.html",
             visit,
+            now=await self._store.now(),
             source=source,
             job=job,
             body=shown.body(job.payload),

@@ -16,7 +16,6 @@ from alkstore_core.web import shown
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from alkstore_core.clock import Clock
     from alkstore_core.web.access import Access, Visit
 
 REFRESH_S: Final = 5
@@ -45,9 +44,8 @@ _ASSETS: Final = {
 class Pages:
     """Makes answers for one application."""
 
-    def __init__(self, access: Access, clock: Clock, title: str, *, actions: bool) -> None:
+    def __init__(self, access: Access, title: str, *, actions: bool) -> None:
         self._access = access
-        self._clock = clock
         self._actions = actions
         self._assets = {
             name: (files("alkstore_core.web") / "static" / name).read_bytes() for name in _ASSETS
@@ -60,13 +58,15 @@ class Pages:
     def page(
         self, template: str, visit: Visit | None = None, status: int = 200, **context: Any
     ) -> Response:
-        """A page. Without a `visit` it shows nothing that only those may see who are let in."""
+        """A page. Without a `visit` it shows nothing that only those may see who are let in.
+
+        With one its `context` has to have the store's time as `now`.
+        """
         inside = visit is not None
         text = (
             _environment()
             .get_template(template)
             .render(
-                now=self._clock.now(),
                 refresh=REFRESH_S,
                 inside=inside,
                 leavable=visit is not None and bool(visit.session) and not self._access.open_to_all,

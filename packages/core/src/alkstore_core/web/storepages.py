@@ -37,7 +37,7 @@ class StorePages:
     async def overview(self, _: Request, visit: Visit) -> Response:
         """Everything that is there, in numbers."""
         seen = await self._flights.ask("overview", lambda: overview(self._store))
-        return self._pages.page("overview.html", visit, seen=seen)
+        return self._pages.page("overview.html", visit, now=seen.at, seen=seen)
 
     async def stream(self, request: Request, visit: Visit) -> Response:
         """A stream's consumers, and its latest events or those after an offset."""
@@ -52,6 +52,7 @@ class StorePages:
         return self._pages.page(
             "stream.html",
             visit,
+            now=await self._store.now(),
             stream=stream.name,
             bounds=bounds,
             consumers=[(c, max(0, min(bounds.count, bounds.last - c.offset))) for c in consumers],
@@ -63,7 +64,13 @@ class StorePages:
     async def event(self, request: Request, visit: Visit) -> Response:
         """An event, and as much of its payload as is shown."""
         event = await self._asked_event(request)
-        return self._pages.page("event.html", visit, event=event, body=shown.body(event.payload))
+        return self._pages.page(
+            "event.html",
+            visit,
+            now=await self._store.now(),
+            event=event,
+            body=shown.body(event.payload),
+        )
 
     async def event_payload(self, request: Request, _: Visit) -> Response:
         """An event's payload as it is, to save."""
