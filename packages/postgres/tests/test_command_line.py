@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 
@@ -54,6 +56,31 @@ def test_status_and_doctor(do, alkstore):
     assert {"open", "clock", "notify"} <= {f["code"] for f in findings}
     assert {"ok"} == {f["severity"] for f in findings}
     assert [] == do(lambda store: store.locks())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_page_of_a_server_that_says_nothing(number):
+    """What is not served yet ends as what is: in order, and at the first signal."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        url = f"postgresql://me:hunter2@127.0.0.1:{silent.getsockname()[1]}/x"
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from alkstore_core.cli import main; main()", "web"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "ALKSTORE_URL": url},
+        )
+        with process:
+            try:
+                connection, _ = silent.accept()
+                process.send_signal(number)
+                out, err = process.communicate(timeout=20)
+                connection.close()
+            finally:
+                process.kill()
+
+    assert (0, "", "") == (process.returncode, out, err)
 
 
 def test_what_cannot_be_reached_is_told_without_its_password():

@@ -9,14 +9,16 @@ import sys
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from conftest import COMPILED
 
+from alkstore_core.cli.root import root
 from alkstore_core.web import serve, status_app
-from alkstore_core.web.__main__ import main
 from alkstore_core.web.server import _OwnHost
 from alkstore_sqlite import SqliteOpts, SqliteStore
 
 TOKEN = "a-token-of-sixteen-characters"
+MAIN = "from alkstore_core.cli import main; main()"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
@@ -38,11 +40,11 @@ async def path(tmp_path):
 
 
 class Serving:
-    """`python -m alkstore_core.web`, under way. Its address is the only line it prints."""
+    """`alkstore web`, under way. Its address is the only line it prints."""
 
     def __init__(self, file, *options, **variables):
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "alkstore_core.web", "--port", "0", *options],
+            [sys.executable, "-W", "error", "-c", MAIN, "web", "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -99,39 +101,67 @@ def test_token_file(command, tmp_path):
     assert 200 == httpx.get(address, headers=BEARER).status_code
 
 
+@pytest.fixture
+def refused(path, monkeypatch):
+    """Run the command in this process, where it ends at once; gives its status and what it said."""
+    monkeypatch.delenv("ALKSTORE_WEB_TOKEN", raising=False)
+
+    def run(*options, **variables):
+        environment = {"ALKSTORE_URL": f"sqlite:///{path}", **variables}
+        done = CliRunner().invoke(root, ["web", *options], env=environment, prog_name="alkstore")
+        assert "" == done.stdout
+        assert "hunter2" not in done.stderr
+        return done.exit_code, done.stderr
+
+    return run
+
+
 @pytest.mark.parametrize(
-    ("options", "variables", "said"),
+    ("options", "variables", "status", "said"),
     [
-        (["--host", "0.0.0.0"], {}, "give it a token"),
-        (["--host", "::"], {}, "give it a token"),
-        (["--host", "localhost.example.org"], {}, "give it a token"),
-        (["--actions"], {}, "asked for a token"),
-        ([], {"ALKSTORE_WEB_TOKEN": "short"}, "16 characters"),
-        (["--token-file", "/does/not/exist"], {}, "/does/not/exist"),
-        (["--token-file", os.devnull], {}, "16 characters"),
-        (["--url", "sqlite:////does/not/exist.db"], {}, "no file '/does/not/exist.db'"),
-        (["--url", "nothing://x:hunter2@y"], {}, "no engine knows"),
-        (["--port", "99999"], {}, "cannot listen"),
+        (["--host", "0.0.0.0"], {}, 2, "give it a token"),
+        (["--host", "::"], {}, 2, "give it a token"),
+        (["--host", "localhost.example.org"], {}, 2, "give it a token"),
+        (["--actions"], {}, 2, "asked for a token"),
+        (["--insecure"], {"ALKSTORE_WEB_TOKEN": TOKEN}, 2, "do one of both"),
+        ([], {"ALKSTORE_WEB_TOKEN": "short"}, 2, "16 characters"),
+        (["--token-file", "/does/not/exist"], {}, 2, "/does/not/exist"),
+        (["--token-file", os.devnull], {}, 2, "16 characters"),
+        (["--port", "99999"], {}, 2, "99999"),
+        (["--url", "mem:"], {}, 2, "ends with its process"),
+        (["--url", "sqlite:////does/not/exist.db"], {}, 3, "no file /does/not/exist.db"),
+        (["--url", "nothing://x:hunter2@y"], {}, 3, "no engine knows"),
+        (["nothing://x:hunter2@y"], {}, 2, "***"),
     ],
 )
-def test_refused(path, monkeypatch, capsys, options, variables, said):
+def test_refused(refused, options, variables, status, said):
     """What cannot be served, or would be served to too many, is refused with what to do."""
-    for name, value in {"ALKSTORE_URL": f"sqlite:///{path}", **variables}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "argv", ["alkstore_core.web", *options])
-    assert 1 == main()
-    out, err = capsys.readouterr()
-    assert "" == out
-    assert said in err
-    assert "hunter2" not in err
+    ended, told = refused(*options, **variables)
+    assert (status, True) == (ended, said in told), told
 
 
-def test_port_in_use(path):
+def test_port_in_use(refused):
     """A port that somebody listens at is said to be taken."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(Exception, match=f"cannot listen at '127.0.0.1', port {port}"):
-            serve(f"sqlite:///{path}", port=port)
+        port = str(taken.getsockname()[1])
+        status, told = refused("--port", port)
+    assert (1, True) == (status, f"cannot listen at '127.0.0.1', port {port}" in told)
+
+
+async def test_ports_that_cannot_be(path):
+    """Nor is a port taken that only looks like the one that was asked for."""
+    async with SqliteStore(path) as store:
+        with pytest.raises(OSError, match="ports end with 65535"):
+            await serve(store, "127.0.0.1", 65_536 + 8_484, token=None)
+        with pytest.raises(OSError, match=r"cannot listen at 'a\.\.b'"):
+            await serve(store, "a..b", 0, token=TOKEN)
+
+
+def test_served_to_everybody(command):
+    """Who says that it is insecure needs no token, by whatever name it is reached."""
+    serving = command("--insecure", "--actions")
+    page = httpx.get(serving.address(), headers={"host": "proxied.test"})
+    assert (200, True) == (page.status_code, "read-only" not in page.text)
 
 
 @pytest.mark.parametrize(

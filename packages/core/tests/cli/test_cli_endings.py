@@ -43,6 +43,23 @@ def test_without_its_extra_it_says_what_to_install(missing):
     assert "alkstore needs the extra `cli`: pip install 'alkstore-core[cli]'\n" == done.stderr
 
 
+@pytest.mark.parametrize("missing", ["jinja2", "starlette", "uvicorn"])
+def test_without_the_extra_of_the_status_page_it_says_what_to_install(missing):
+    """The rest of the command is there, and says so before it asks for a database."""
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = ['web']; "
+        "from alkstore_core.cli import main; main()"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert (
+        "Error: alkstore web needs the extra `web`: pip install 'alkstore-core[cli,web]'\n"
+        == done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

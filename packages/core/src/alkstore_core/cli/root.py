@@ -20,6 +20,7 @@ from alkstore_core.cli.status import status
 from alkstore_core.cli.statuses import BROKEN_PIPE, silence_stdout, status_of
 from alkstore_core.cli.streams import stream
 from alkstore_core.cli.top import top
+from alkstore_core.cli.web import web
 from alkstore_core.cli.worker import worker
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ PARTS: Final[tuple[click.Command, ...]] = (
     stream,
     sweep,
     top,
+    web,
     worker,
 )
 

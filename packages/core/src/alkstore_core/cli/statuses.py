@@ -47,6 +47,12 @@ class NoDatabase(click.ClickException):
     exit_code = DATABASE
 
 
+class NotInstalled(click.ClickException):
+    """What it takes was not installed, and the sentence says how that is done."""
+
+    exit_code = USAGE
+
+
 def say(text: str) -> None:
     """Tell the person something, beside the data."""
     click.echo(safe(text), err=True)

@@ -1,20 +1,20 @@
-"""Serving the status page by itself, until a signal."""
+"""Serving the status page by itself."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
-import signal
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.responses import PlainTextResponse
 
+from alkstore_core.clock import SystemClock
+from alkstore_core.completion import to_the_end
 from alkstore_core.errors import DatabaseError
-from alkstore_core.registry import open_store
+from alkstore_core.web.access import Access
 from alkstore_core.web.app import status_app
 from alkstore_core.web.rendering import HEADERS
 
@@ -23,61 +23,65 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-_LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+    from alkstore_core.store import Store
 
-_FILE: Final = "sqlite:///"
+_LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 
 _MAX_PORT: Final = 65_535
 
-PORT: Final = 8484
+GRACE_S: Final = 10
+"""So long requests under way may take once the page is not served any more."""
 
 
-def serve(
-    store_url: str,
-    host: str = "127.0.0.1",
-    port: int = PORT,
-    token: str | None = None,
-    actions: bool = False,
-    *,
-    started: Callable[[str], None] = print,
+def check_access(
+    host: str, token: str | None, *, actions: bool, insecure_without_token: bool
 ) -> None:
-    """Serve the status page of a store until SIGINT or SIGTERM; then requests end first.
-
-    `store_url` is as in `open_store`, `port` 0 takes any free one, and `started` is called with
-    the address once it is served. Without a token it is served to this host's own browsers
-    alone, and to look at only. It has to be called in the main thread.
+    """See that what is served there, and to whom, is what whoever serves it can mean.
 
     Raises:
-        DatabaseError: there is no token where one is needed, or it is too easily guessed; the
-            store cannot be opened, or the address cannot be listened at.
+        DatabaseError: see `serve`.
 
     """
-    if token is None and not _is_loopback(host):
-        raise DatabaseError(
-            f"a status page that listens at {host!r} can be opened from other hosts: give it a "
-            "token, or let it listen at 127.0.0.1"
-        )
-    if token is None and actions:
-        raise DatabaseError("who may redrive and delete has to be asked for a token: give one")
-    if _is_missing(store_url):
-        # Who mistypes a path is not to look at an empty store and be content.
-        raise DatabaseError(f"there is no file {store_url[len(_FILE) :]!r}, and none was made")
-    asyncio.run(_serve(store_url, host, port, token, actions, started))
+    if token is not None:
+        if insecure_without_token:
+            raise DatabaseError("a token is given, and also said to be missing: do one of both")
+        Access(token, SystemClock())
+    elif not insecure_without_token:
+        if not _is_loopback(host):
+            raise DatabaseError(
+                f"a status page that listens at {host!r} can be opened from other hosts: give it "
+                "a token, or let it listen at 127.0.0.1"
+            )
+        if actions:
+            raise DatabaseError("who may redrive and delete has to be asked for a token: give one")
 
 
-async def _serve(
-    store_url: str,
+async def serve(
+    store: Store,
     host: str,
     port: int,
+    *,
     token: str | None,
-    actions: bool,
-    started: Callable[[str], None],
+    actions: bool = False,
+    insecure_without_token: bool = False,
+    started: Callable[[str], object] = print,
 ) -> None:
-    store = open_store(store_url)
+    """Serve the status page of an open store until it is cancelled; then requests end first.
+
+    They are given 10 seconds. Port 0 takes any free one, and `started` is called with the address
+    once it is served. Without a token it is served to this host's own browsers alone, and to look
+    at only; `insecure_without_token=True` lets everybody in who reaches it, as in `status_app`.
+
+    Raises:
+        DatabaseError: there is no token where one is needed, or it is too easily guessed.
+        OSError: the address cannot be listened at.
+
+    """
+    check_access(host, token, actions=actions, insecure_without_token=insecure_without_token)
     app: ASGIApp = status_app(
         store, token=token, actions=actions, insecure_without_token=token is None
     )
-    if token is None:
+    if token is None and not insecure_without_token:
         app = _OwnHost(app)
     config = uvicorn.Config(
         app,
@@ -86,40 +90,26 @@ async def _serve(
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=GRACE_S,
     )
     server = _Server(config)
     with _listening(host, port) as listener:
-        async with store:
-            with _until_signal(server):
-                started(_address(listener))
-                await server.serve(sockets=[listener])
-
-
-@contextlib.contextmanager
-def _until_signal(server: _Server) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        loop.add_signal_handler(number, server.ask_to_end)
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+        started(_address(listener))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await to_the_end(serving)
+            raise
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals alone: uvicorn's handling ends the process before the store is closed."""
+    """Leaves signals to whoever serves, and closes the store."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-    def ask_to_end(self) -> None:
-        """Let requests end first; asked again, do not wait for them."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
 
 
 class _OwnHost:
@@ -152,21 +142,17 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _is_missing(store_url: str) -> bool:
-    path = store_url[len(_FILE) :]
-    return store_url[: len(_FILE)].lower() == _FILE and bool(path) and not Path(path).exists()
-
-
 def _listening(host: str, port: int) -> socket.socket:
+    where = f"cannot listen at {host!r}, port {port}"
     if not 0 <= port <= _MAX_PORT:
-        raise DatabaseError(f"cannot listen at {host!r}, port {port}: ports end with {_MAX_PORT}")
+        raise OSError(f"{where}: ports end with {_MAX_PORT}")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(address, family=family)
-    except OSError as error:
-        raise DatabaseError(f"cannot listen at {host!r}, port {port}: {error}") from error
+    except (OSError, UnicodeError) as error:
+        raise OSError(f"{where}: {error}") from error
 
 
 def _address(listener: socket.socket) -> str:
