@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alkstore_core import QueueStats
-from alkstore_core.overview import ConsumerOverview, QueueOverview, overview
+from alkstore_core.overview import ConsumerOverview, QueueOverview, overview, stream_overview
 
 
 async def test_an_empty_store(store):
@@ -41,6 +41,22 @@ async def test_lag(store, saved, trimmed, lag):
     (seen,) = (await overview(store)).streams
     assert (ConsumerOverview(name="c", offset=saved, lag=lag),) == seen.consumers
     assert 5 - trimmed == seen.bounds.count
+
+
+async def test_one_stream_alone(store, engine):
+    """It is as in the whole, and nothing else is counted; of one that is not there all is 0."""
+    await store.queue("q").enqueue(1)
+    await store.stream("s").publish_many(range(5))
+    await store.stream("s").save_offset("c", 2)
+    (seen,) = (await overview(store)).streams
+    engine.calls.clear()
+
+    assert seen == await stream_overview(store, "s")
+    # An event that comes in between makes a lag greater, never negative.
+    assert ["list_consumers", "bounds"] == engine.calls[:2]
+    assert "stats" not in engine.calls
+    nothing = await stream_overview(store, "x")
+    assert ((), 0) == (nothing.consumers, nothing.bounds.count)
 
 
 async def test_locks_and_schedules(store, clock):

@@ -72,7 +72,7 @@ async def overview(store: Store) -> Overview:
         QueueOverview(name=name, kind=kind, stats=await source.stats())
         for name, kind, source in sources
     ]
-    streams = [await _stream(store, name) for name in await store.streams()]
+    streams = [await stream_overview(store, name) for name in await store.streams()]
     locks = await store.locks()
     schedules = await store.schedules()
     return Overview(
@@ -84,7 +84,15 @@ async def overview(store: Store) -> Overview:
     )
 
 
-async def _stream(store: Store, name: str) -> StreamOverview:
+async def stream_overview(store: Store, name: str) -> StreamOverview:
+    """Look at one stream of an open store, without counting anything else.
+
+    Raises:
+        DatabaseError: the database refused.
+        Closed: the store is not open.
+        InvalidName, ReservedName: there can be no stream of that name.
+
+    """
     stream = store.stream(name)
     # First the consumers: an event that comes in between makes a lag greater, never negative.
     positions = await stream.consumers()

@@ -23,13 +23,12 @@ from alkstore_core.cli.params import (
 )
 from alkstore_core.cli.shapes import event_fields
 from alkstore_core.cli.sheets import Column, Sheet
-from alkstore_core.overview import overview
+from alkstore_core.overview import stream_overview
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from alkstore_core import Store, StreamEvent
-    from alkstore_core.overview import StreamOverview
 
 PAGE: Final = 100
 LOOK_AGAIN_S: Final = 0.25
@@ -206,12 +205,10 @@ def _question(name: str, horizon: int, unread: Sequence[str]) -> str:
 
 async def _consumers(url: str | None, name: str | None, *, as_json: bool) -> None:
     async with opened(url) as store:
-        streams: Sequence[StreamOverview] = (await overview(store)).streams
-        if name is not None:
-            streams = [found for found in streams if found.name == name]
-            if not streams:
-                await mention_absence(store, "stream", store.stream(name).name)
-    places = [(found, consumer) for found in streams for consumer in found.consumers]
+        names = await store.streams() if name is None else [name]
+        streams = [await stream_overview(store, each) for each in names]
+        places = [(found, consumer) for found in streams for consumer in found.consumers]
+        absent = name and not places and await mention_absence(store, "stream", name)
     if as_json:
         rows = [
             {"stream": s.name, "name": c.name, "offset": c.offset, "lag": c.lag} for s, c in places
@@ -231,5 +228,5 @@ async def _consumers(url: str | None, name: str | None, *, as_json: bool) -> Non
                 [(s.name, c.name, Text(str(c.offset)), count(c.lag, "yellow")) for s, c in places],
             )
         )
-    elif streams or name is None:
+    elif not absent:
         click.echo("no consumer has saved an offset", err=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
-from alkstore_core.overview import overview
+from alkstore_core.overview import overview, stream_overview
 from alkstore_core.web import reading, shown
 from alkstore_core.web.rendering import download
 
@@ -43,19 +43,18 @@ class StorePages:
         """A stream's consumers, and its latest events or those after an offset."""
         stream = self._asked_stream(request)
         after = reading.number("after", request.query_params.get("after"))
-        consumers = await stream.consumers()
-        bounds = await self._flights.ask(("bounds", stream.name), stream.bounds)
+        seen = await self._flights.ask(
+            ("stream", stream.name), lambda: stream_overview(self._store, stream.name)
+        )
         if after is None:
-            events = await _latest(stream, bounds)
+            events = await _latest(stream, seen.bounds)
         else:
             events = await stream.read_since(after, PAGE)
         return self._pages.page(
             "stream.html",
             visit,
             now=await self._store.now(),
-            stream=stream.name,
-            bounds=bounds,
-            consumers=[(c, max(0, min(bounds.count, bounds.last - c.offset))) for c in consumers],
+            seen=seen,
             events=events,
             after=after,
             more=after is not None and len(events) == PAGE,
