@@ -151,7 +151,7 @@ async def test_through_a_stream(traced, telemetry, runs):
     """An event's handler goes on with the publisher's trace, and names its consumer."""
     async with traced.transaction() as tx:
         await tx.publish_tx("orders", 1)
-    tracing = otel.trace_events("billing", **telemetry.providers)
+    tracing = otel.trace_events(**telemetry.providers)
     tries = []
 
     async def handler(_):
@@ -178,6 +178,34 @@ async def test_through_a_stream(traced, telemetry, runs):
         "messaging.alkstore.attempt": 2,
         "messaging.alkstore.outcome": "acked",
     } == second.attributes
+
+
+async def test_consumers_that_share_a_middleware(traced, telemetry, runs):
+    """Each tells its own name, in spans and in metrics."""
+    await traced.stream("orders").publish(1)
+    tracing = otel.trace_events(**telemetry.providers)
+    for name in ("billing", "search"):
+        runs(Consumer(traced, "orders", name, asynchronous([]), middlewares=[tracing]))
+    await until(lambda: len(telemetry.named("process orders")) == 2)
+
+    group = "messaging.consumer.group.name"
+    assert ["billing", "search"] == sorted(
+        span.attributes[group] for span in telemetry.named("process orders")
+    )
+    counted = telemetry.points("messaging.client.consumed.messages")
+    assert {"billing", "search"} == {said[group] for said, _ in counted if group in said}
+
+
+async def test_an_event_beside_any_consumer(traced, telemetry):
+    """A loop of one's own has no consumer's name to tell."""
+    await traced.stream("orders").publish(1)
+    (event,) = await traced.stream("orders").read_since(0, 1)
+
+    async def handle():
+        return "done"
+
+    assert "done" == await otel.trace_events(**telemetry.providers)(event, handle)
+    assert "messaging.consumer.group.name" not in telemetry.one("process orders").attributes
 
 
 async def test_what_a_handler_sends_is_its_child(traced, telemetry, tracing, runs):

@@ -63,8 +63,7 @@ async def test_events_by_outcome(store, runs, registry, metrics):
         if len(tries) == 1:
             raise Retry("busy", delay=0)
 
-    around = [metrics.events("billing")]
-    runs(Consumer(store, "orders", "billing", handler, middlewares=around))
+    runs(Consumer(store, "orders", "billing", handler, middlewares=[metrics.events]))
     event = {"stream": "orders", "consumer": "billing"}
 
     def handled(outcome):
@@ -74,6 +73,28 @@ async def test_events_by_outcome(store, runs, registry, metrics):
     await until(lambda: handled("acked"))
     assert (1, 1) == (handled("retried"), handled("acked"))
     assert 2 == registry.get_sample_value("alkstore_event_duration_seconds_count", event)
+
+
+async def test_consumers_that_share_a_middleware(store, runs, registry, metrics):
+    """Each is counted under its own name; a loop of one's own has none."""
+    await store.stream("orders").publish(1)
+
+    async def handler(_):
+        pass
+
+    async def handle():
+        return "done"
+
+    def handled(consumer):
+        labels = {"stream": "orders", "consumer": consumer, "outcome": "acked"}
+        return registry.get_sample_value("alkstore_events_handled_total", labels)
+
+    for name in ("billing", "search"):
+        runs(Consumer(store, "orders", name, handler, middlewares=[metrics.events]))
+    await until(lambda: handled("billing") and handled("search"))
+    (event,) = await store.stream("orders").read_since(0, 1)
+    assert "done" == await metrics.events(event, handle)
+    assert [1, 1, 1] == [handled(name) for name in ("billing", "search", "")]
 
 
 async def test_both_kinds_in_one_text(engine, store, runs, clock, registry, metrics):

@@ -109,7 +109,7 @@ async def test_through_a_stream_in_one_transaction(traced, provider, exporter):
         await tx.enqueue_tx("invoices", 1)
         stop.stop()
 
-    around = [otel.trace_events("billing", tracer_provider=provider)]
+    around = [otel.trace_events(tracer_provider=provider)]
     await Consumer(traced, "orders", "billing", bill, middlewares=around).run(stop)
 
     (sent,), (handled,) = named(exporter, "publish orders"), named(exporter, "process orders")

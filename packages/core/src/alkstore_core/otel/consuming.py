@@ -10,7 +10,6 @@ from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
-from alkstore_core.names import check_label
 from alkstore_core.otel.carrying import creation_context
 from alkstore_core.otel.naming import (
     ATTEMPT,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from alkstore_core.values import StreamEvent
     from alkstore_core.worker.handlers import CallNext, Middleware
 
-_FAILED = frozenset({Outcome.RETRIED, Outcome.DEAD, Outcome.LOST})
+_FAILED = frozenset({Outcome.RETRIED, Outcome.DEAD})
 
 
 def trace_jobs(
@@ -71,31 +70,22 @@ def trace_jobs(
 
 
 def trace_events(
-    consumer: str,
     *,
     link_only: bool = False,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> Middleware[StreamEvent]:
-    """As `trace_jobs`, for the `Consumer` of this name.
-
-    Raises:
-        InvalidName: the consumer's name is not legal.
-
-    """
-    processing = _Processing(
-        tracer_provider,
-        meter_provider,
-        link_only=link_only,
-        consumer=check_label("consumer", consumer),
-    )
+    """As `trace_jobs`, for a `Consumer`, whose name it tells."""
+    processing = _Processing(tracer_provider, meter_provider, link_only=link_only)
 
     async def traced(event: StreamEvent, call_next: CallNext) -> object:
         where = Destination(event.stream, "stream")
         details: dict[str, str | int] = {MESSAGE: str(event.offset)}
+        consumer: str | None = None
         if (attempt := attempt_under_way.get()) is not None:
             details[ATTEMPT] = attempt.number
-        return await processing.run(where, event.headers, details, call_next)
+            consumer = attempt.consumer
+        return await processing.run(where, event.headers, details, call_next, consumer)
 
     return traced
 
@@ -109,7 +99,6 @@ class _Processing:
         meter_provider: MeterProvider | None,
         *,
         link_only: bool,
-        consumer: str | None = None,
     ) -> None:
         meter = meter_of(meter_provider)
         self._tracer = tracer_of(tracer_provider)
@@ -125,7 +114,6 @@ class _Processing:
             description="Number of messages that handlers were called for.",
         )
         self._link_only = link_only
-        self._consumer: dict[str, str | int] = {} if consumer is None else {CONSUMER: consumer}
 
     async def run(
         self,
@@ -133,9 +121,12 @@ class _Processing:
         headers: dict[str, str] | None,
         details: dict[str, str | int],
         call_next: CallNext,
+        consumer: str | None = None,
     ) -> object:
         """Call the handler within its span."""
-        said = {**where.attributes("process", "process"), **self._consumer}
+        said = where.attributes("process", "process")
+        if consumer is not None:
+            said[CONSUMER] = consumer
         span, context = self._start(where, headers, {**said, **details})
         token = contexts.attach(context)
         began = time.perf_counter()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import REGISTRY, Counter, Histogram
 
-from alkstore_core.names import check_label, outbox_behind
-from alkstore_core.worker.endings import ending
+from alkstore_core.names import outbox_behind
+from alkstore_core.worker.endings import attempt_under_way, ending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from alkstore_core.jobs import JobHandle
     from alkstore_core.values import StreamEvent
-    from alkstore_core.worker.handlers import CallNext, Middleware
+    from alkstore_core.worker.handlers import CallNext
 
 BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 """Upper bounds in seconds: handlers take milliseconds, or a quarter of an hour."""
@@ -80,20 +80,15 @@ class WorkerMetrics:
         labels = (queue, "queue") if outbox is None else (outbox, "outbox")
         return await self._counted(labels, call_next, self._jobs, self._job_seconds)
 
-    def events(self, consumer: str) -> Middleware[StreamEvent]:
-        """The middleware for the `Consumer` of this name: `middlewares=[m.events("billing")]`.
+    async def events(self, event: StreamEvent, call_next: CallNext) -> object:
+        """The middleware for a `Consumer`: `middlewares=[m.events]`. It labels by its name.
 
-        Raises:
-            InvalidName: the consumer's name is not legal.
-
+        Without one, in a loop of one's own, that label is empty.
         """
-        name = check_label("consumer", consumer)
-
-        async def counted(event: StreamEvent, call_next: CallNext) -> object:
-            labels = (event.stream, name)
-            return await self._counted(labels, call_next, self._events, self._event_seconds)
-
-        return counted
+        attempt = attempt_under_way.get()
+        consumer = None if attempt is None else attempt.consumer
+        labels = (event.stream, consumer or "")
+        return await self._counted(labels, call_next, self._events, self._event_seconds)
 
     async def _counted(
         self, labels: tuple[str, str], call_next: CallNext, calls: Counter, seconds: Histogram

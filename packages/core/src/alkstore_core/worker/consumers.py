@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,9 +17,9 @@ from alkstore_core.worker.endings import (
     ACKED,
     LOST,
     RELEASED,
+    Attempt,
     Ending,
     Outcome,
-    Try,
     attempt_under_way,
 )
 from alkstore_core.worker.handlers import Callee, wrapped
@@ -264,7 +265,9 @@ class Consumer(Runner):
         attempts = 0
         outage = Backoff()
         while True:
-            attempt_under_way.set(Try(attempts + 1, self._ending))
+            number = attempts + 1
+            judge = functools.partial(self._ending, number)
+            attempt_under_way.set(Attempt(number, self._name, judge))
             try:
                 await (self._call_in_tx(event) if self._in_tx else self._call(event))
             except (KeyboardInterrupt, GeneratorExit):
@@ -319,7 +322,7 @@ class Consumer(Runner):
             finally:
                 self._tx = None
 
-    def _ending(self, error: BaseException | None, attempts: int) -> Ending:
+    def _ending(self, attempts: int, error: BaseException | None) -> Ending:
         """What becomes of the event under way if its handler ends now, in this attempt."""
         if error is None:
             return ACKED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from attrs import frozen
 
@@ -26,7 +26,8 @@ class Outcome(enum.StrEnum):
     """It failed, and is tried again."""
 
     DEAD = "dead"
-    """It failed and is not tried again: a dead job, or an event that its consumer skips."""
+    """It failed and is not tried again: a dead job, or an event that its consumer skips or, as its
+    `on_poison` says, stops at."""
 
     RELEASED = "released"
     """The worker is ending: the job is given back, or left to its claim's lapse."""
@@ -53,26 +54,17 @@ LOST: Final = Ending(outcome=Outcome.LOST)
 SETTLED: Final = Ending(outcome=Outcome.SETTLED)
 
 
-class Attempt(Protocol):
+class Attempt(NamedTuple):
     """A call under way, as its worker or consumer sees it."""
 
-    @property
-    def number(self) -> int:
-        """The how manieth it is of its job or event, counted from 1."""
-
-    def ending(self, error: BaseException | None) -> Ending:
-        """What its end by an error, or by none, means."""
-
-
-class Try(NamedTuple):
-    """An attempt that somebody else judges, who is told which one it is."""
-
     number: int
-    judge: Callable[[BaseException | None, int], Ending]
+    """The attempt's number, from 1."""
 
-    def ending(self, error: BaseException | None) -> Ending:
-        """What its end by an error, or by none, means."""
-        return self.judge(error, self.number)
+    consumer: str | None
+    """The name of the consumer whose event it is; `None` for a worker's job."""
+
+    ending: Callable[[BaseException | None], Ending]
+    """What its end by an error, or by none, means."""
 
 
 attempt_under_way: Final[ContextVar[Attempt | None]] = ContextVar("alkstore_attempt", default=None)

@@ -67,11 +67,6 @@ class Run:
         """No more heartbeats: let the claim lapse, unless it is settled before."""
         self.beat_at = self.cut_at = math.inf
 
-    @property
-    def number(self) -> int:
-        """The how manieth attempt this is."""
-        return self.handle.job.attempts
-
     def ending(self, error: BaseException | None) -> Ending:
         """What becomes of the job if its handler ends now, with this error or without."""
         if self.cause is Cause.LOST:

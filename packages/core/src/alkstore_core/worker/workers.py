@@ -13,7 +13,7 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
-from alkstore_core.worker.endings import Outcome, attempt_under_way
+from alkstore_core.worker.endings import Attempt, Outcome, attempt_under_way
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.logs import Events, job_event, source
 from alkstore_core.worker.outcomes import ClaimLost
@@ -225,7 +225,7 @@ class Worker(Runner):
             self._ended(run, None)
             return
         if self._asks:
-            attempt_under_way.set(run)
+            attempt_under_way.set(Attempt(run.handle.job.attempts, None, run.ending))
         try:
             await self._call(run.handle)
         except (KeyboardInterrupt, GeneratorExit):
