@@ -107,12 +107,12 @@ async def test_consumers_stand_where_they_stood(filled, target):
 
 
 async def test_the_source_is_only_read(engine, filled, target):
-    """Nothing that writes is called on it."""
+    """Nothing that writes is called on it; the one transaction that begins does nothing."""
     engine.calls.clear()
     await copy_store(filled, target)
 
     reads = {"dump", "names", "stats", "bounds", "read", "list_locks", "list_schedules"}
-    assert reads == set(engine.calls)
+    assert reads | {"begin", "rollback"} == set(engine.calls)
 
 
 async def test_a_target_says_nothing_of_the_copy_once_it_is_whole(filled, target):
@@ -255,6 +255,28 @@ async def test_what_is_claimed_at_the_very_end_is_refused(filled, target, engine
             engine.data.jobs[2] = evolve(job, **held)
 
     await refused(filled, target, "live claims", progress=claim_last)
+
+
+@pytest.mark.parametrize("write", ["publish_tx", "enqueue_tx"])
+async def test_an_open_transaction_is_refused(filled, target, write, clock):
+    """What it is about to commit would be missing from the copy."""
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    async def writer():
+        async with filled.transaction() as tx:
+            await getattr(tx, write)("late", 1)
+            begun.set()
+            await end.wait()
+
+    writing = asyncio.create_task(writer())
+    await begun.wait()
+    await refused(filled, target, "somebody writes to the source")
+    end.set()
+    await writing
+    await copy_store(filled, target)
+    assert [1] == [e.payload_as(int) for e in await target.stream("late").read_since(0, 9)] or [
+        1
+    ] == [job.payload_as(int) for job in await target.queue("late").jobs()]
 
 
 async def test_an_unfinished_copy_is_no_source(filled, target, other, engine):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from alkstore_core import CopyRefused, EnqueueOpts, QueueOpts, copy_store
-from alkstore_sqlite import SqliteStore
+from alkstore_sqlite import SqliteOpts, SqliteStore
 
 KILLS = 10
 
@@ -117,8 +117,27 @@ async def test_a_publisher_of_another_process_is_noticed(path, elsewhere, spawn)
         await child.expect("ready")
         child.tell("go")
         await child.expect("made")
-        with pytest.raises(CopyRefused, match=r"still open|has changed"):
+        with pytest.raises(CopyRefused, match=r"somebody writes|still open|has changed"):
             await copy_store(source, target)
+
+
+@pytest.mark.parametrize("write", ["publish_tx", "enqueue_tx"])
+async def test_an_open_transaction_of_another_store_is_noticed(path, elsewhere, write):
+    """What it is about to commit would be missing from the copy."""
+    hasty = SqliteOpts(busy_timeout=0.2)
+    async with (
+        SqliteStore(path, opts=hasty) as source,
+        SqliteStore(path) as other,
+        SqliteStore(elsewhere) as target,
+    ):
+        await source.stream("s").publish(1)
+        async with other.transaction() as tx:
+            await getattr(tx, write)("s", 2)
+            with pytest.raises(CopyRefused, match="somebody writes to the source"):
+                await copy_store(source, target)
+        await copy_store(source, target)
+        copied = await target.stream("s").read_since(0, 9)
+        assert 2 == len(copied) + len(await target.queue("s").jobs())
 
 
 async def test_lapsed_claims_may_be_copied(store, clock, elsewhere):

@@ -6,8 +6,9 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from alkstore_core.copying.mark import MARK, read_mark
-from alkstore_core.errors import CopyRefused
+from alkstore_core.errors import CopyRefused, DatabaseError
 from alkstore_core.names import SCHEDULER_LOCK
+from alkstore_core.opentx import begin
 
 if TYPE_CHECKING:
     from alkstore_core.runtime import Runtime
@@ -44,11 +45,12 @@ async def check_quiet(source: Runtime) -> None:
     """Refuse a source that somebody is at work on.
 
     Raises:
-        CopyRefused: there is a live claim, a leading scheduler, an open publish, or the mark of
-            a copy that never became whole.
+        CopyRefused: there is a transaction that keeps others from writing, a live claim, a
+            leading scheduler, an open publish, or the mark of a copy that never became whole.
 
     """
     session = source.session()
+    await _check_no_writer(source)
     await _check_no_leader(session, "source")
     for queue in await session.names("queue"):
         claimed = (await session.stats(queue)).processing
@@ -79,6 +81,17 @@ async def check_not_led(target: Runtime) -> None:
 
     """
     await _check_no_leader(target.session(), "target")
+
+
+async def _check_no_writer(source: Runtime) -> None:
+    """Where one writes at a time, what is open now would be missed; elsewhere this says nothing."""
+    try:
+        await (await begin(source)).rollback()
+    except DatabaseError as error:
+        raise CopyRefused(
+            f"somebody writes to the source ({error}): let open transactions end, and stop its "
+            "writers"
+        ) from error
 
 
 async def _check_no_leader(session: Session, which: str) -> None:
