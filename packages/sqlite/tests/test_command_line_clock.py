@@ -99,6 +99,45 @@ def test_ages_are_those_of_the_store(do, alkstore, clock):
     assert clock.now() == json.loads(alkstore("status", "--json").stdout)["at"]
 
 
+def test_jobs_and_status_agree(do, alkstore, clock):
+    """A job is listed with the word that `status` counts it by, and since when it is so."""
+
+    async def fill(store):
+        queue = store.queue("mail", QueueOpts(visibility_timeout_s=3))
+        await queue.enqueue(1)
+        await queue.claim_one("w")
+        await queue.enqueue(2, EnqueueOpts(expires=2))
+        await store.queue("later").enqueue(3, EnqueueOpts(delay=60))
+
+    do(fill)
+    asyncio.run(clock.advance(10))
+
+    lapsed, expired = json.loads(alkstore("jobs", "mail", "--json").stdout)["jobs"]
+    assert ("processing", "lapsed") == (lapsed["state"], lapsed["standing"])
+    assert ("pending", "expired") == (expired["state"], expired["standing"])
+    mail = json.loads(alkstore("status", "--json").stdout)["queues"][1]
+    assert (1, 1, 0) == (mail["lapsed"], mail["expired"], mail["ready"])
+    shown = alkstore("jobs", "mail").stdout
+    assert "lapsed 7s ago" in shown
+    assert "expired 8s ago" in shown
+    assert "processing, lapsed" in alkstore("jobs", "mail", "--id", 1).stdout
+    assert "delayed" in alkstore("jobs", "later").stdout
+
+
+def test_a_payload_does_not_flood_the_terminal(do, alkstore):
+    """Of 41 kB that would be 16 MB when they are laid out the beginning is shown."""
+    payload = list(range(20_000))
+    for _ in range(400):
+        payload = [payload]
+    do(lambda store: store.queue("mail").enqueue(payload))
+
+    done = alkstore("jobs", "mail", "--id", 1)
+
+    assert "cut; --json has all of it\n" == done.stderr
+    assert 50_000 < len(done.stdout) < 300_000
+    assert payload == json.loads(alkstore("jobs", "mail", "--id", 1, "--json").stdout)["payload"]
+
+
 def test_doctor_compares_the_clocks(do, alkstore):
     """It says how far behind the store's is, takes no lock, and finds no schedule late."""
     do(lambda store: store.schedule("tidy", "@every 1m", "nightly", None))

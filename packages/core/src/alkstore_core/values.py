@@ -119,6 +119,21 @@ class Job(_Payload):
     last_error: str | None
     died_at: int | None
 
+    def standing(
+        self, now: int
+    ) -> Literal["ready", "delayed", "processing", "lapsed", "expired", "dead"]:
+        """Where it stands at `now`, the store's time in unix seconds, as `QueueStats` counts it."""
+        if self.state is JobState.DEAD:
+            return "dead"
+        claim = self.claim_expires_at
+        if self.state is JobState.PROCESSING and claim is not None and claim >= now:
+            return "processing"
+        if self.expires_at is not None and self.expires_at <= now:
+            return "expired"
+        if self.state is JobState.PROCESSING:
+            return "lapsed"
+        return "delayed" if self.run_at > now else "ready"
+
 
 @frozen(kw_only=True, weakref_slot=False)
 class StreamEvent(_Payload):

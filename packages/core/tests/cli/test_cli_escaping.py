@@ -50,7 +50,9 @@ def test_messages_keep_their_lines():
 def test_a_payload_that_is_no_json_is_escaped_and_said_to_be_none():
     """Foreign bytes are shown as escapes, and given to scripts in base64."""
     assert r"\x00\xff\x1b" == payload_line(b"\0\xff\x1b")
-    assert r"not JSON, 3 bytes: \x00\xff\x1b" == payload_text(b"\0\xff\x1b")
+    text, cut = payload_text(b"\0\xff\x1b")
+    assert r"cannot decode the payload: byte 1 is not UTF-8 (3 bytes): \x00\xff\x1b" == text
+    assert not cut
     assert {"payload_base64": "AP8b"} == payload_fields(b"\0\xff\x1b")
     assert {"payload": None} == payload_fields(b"null")
 
@@ -59,11 +61,30 @@ def test_a_payload_is_indented_json():
     """All of it, with its own letters."""
     data = json.dumps({"to": "ädä", "n": [1, "\x9b\x7f"]}, ensure_ascii=False).encode()
 
-    lines = payload_text(data).split("\n")
+    text, cut = payload_text(data)
+    lines = text.split("\n")
 
     assert "{" == lines[0]
     assert '  "to": "ädä",' == lines[1]
     assert r'    "\x9b\x7f"' == lines[4]
+    assert not cut
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 400 + b",".join([b"1"] * 20_000) + b"]" * 400,
+        b'"' + b"x" * 1_000_000 + b'"',
+        b"\xff" * 1_000_000,
+        b"[" * 100_000,
+    ],
+)
+def test_a_payload_is_cut_where_it_would_flood_the_terminal(data):
+    """However long it is, or becomes when it is laid out."""
+    text, cut = payload_text(data)
+
+    assert cut
+    assert 60_000 < len(text) < 300_000
 
 
 def test_a_huge_payload_is_cut_in_tables():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from typing import Any
 
 from alkstore_core import CodecError, decode_payload
+from alkstore_core.showing import BODY_LIMIT, laid_out
 
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
 _PASSWORD_FIELD = re.compile(r"(?i)(pass(?:word|wd|phrase|file)?=)[^&\s'\"]*")
@@ -39,14 +39,14 @@ def payload_line(data: bytes, most: int = 200) -> str:
     return shown(text) if len(text) <= most else f"{shown(text[:most])}…"
 
 
-def payload_text(data: bytes) -> str:
-    """A payload as a whole, in lines: JSON with indents, anything else as escaped text."""
+def payload_text(data: bytes) -> tuple[str, bool]:
+    """A payload in lines, JSON with indents and else as escaped text, and whether it was cut."""
     try:
-        value = decode_payload(data)
-    except CodecError:
-        return f"not JSON, {len(data)} bytes: {shown(data.decode(errors='backslashreplace'))}"
-    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
-    return "\n".join(map(shown, lines))
+        text, cut = laid_out(data)
+    except CodecError as error:
+        head = data[:BODY_LIMIT].decode(errors="backslashreplace")
+        return f"{error} ({len(data)} bytes): {shown(head)}", len(data) > BODY_LIMIT
+    return "\n".join(map(shown, text.split("\n"))), cut
 
 
 def payload_fields(data: bytes) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.table import Table
@@ -26,11 +26,16 @@ from alkstore_core.cli.params import (
 from alkstore_core.cli.shapes import job_fields
 from alkstore_core.cli.sheets import Column, Sheet
 from alkstore_core.cli.statuses import Refused, say
+from alkstore_core.showing import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from alkstore_core import Job, Store
+
+_STYLES: Final = {"dead": "red", "lapsed": "yellow", "expired": "yellow"}
+_WORDS: Final = {"dead": "died", "delayed": "due", "processing": "lapses"}
+"""What happens or happened when; others are as they stand."""
 
 
 @click.command()
@@ -101,7 +106,7 @@ async def show_page(
     following = page[limit - 1].id if len(page) > limit else None
     page = page[:limit]
     if as_json:
-        found = [job_fields(job, name, outbox=outbox) for job in page]
+        found = [job_fields(job, now, name, outbox=outbox) for job in page]
         kind = "outbox" if outbox else "queue"
         emit({"queue": name, "kind": kind, "jobs": found, "next_after": following})
     elif page:
@@ -127,13 +132,16 @@ async def show_one(
             raise Refused(f"{name!r} has no {what} {number}")
         now = await store.now()
     if as_json:
-        emit(job_fields(job, name, outbox=outbox))
+        emit(job_fields(job, now, name, outbox=outbox))
         return
     fields = Table.grid(padding=(0, 2, 0, 0))
     for title, text in _fields(job, now):
         fields.add_row(Text(title, style="dim"), Text(text))
     show(fields, Text("payload", style="dim"))
-    show(Text(payload_text(job.payload)))
+    text, cut = payload_text(job.payload)
+    show(Text(text))
+    if cut:
+        say("cut; --json has all of it")
 
 
 async def _sweep(
@@ -170,10 +178,10 @@ def _sheet(page: Iterable[Job], now: int) -> Sheet:
     rows = [
         (
             str(job.id),
-            Text(job.state, style="red" if job.state is JobState.DEAD else ""),
+            Text(standing := job.standing(now), style=_STYLES.get(standing, "")),
             str(job.priority),
             f"{job.attempts}/{job.max_attempts}",
-            _when(job, now),
+            _when(job, standing, now),
             payload_line(job.payload),
             job.last_error or "-",
         )
@@ -191,13 +199,9 @@ def _sheet(page: Iterable[Job], now: int) -> Sheet:
     return Sheet("", columns, rows)
 
 
-def _when(job: Job, now: int) -> str:
-    if job.state is JobState.DEAD:
-        return "died" if job.died_at is None else f"died {until(job.died_at, now)}"
-    if job.state is JobState.PROCESSING:
-        return "" if job.claim_expires_at is None else f"lapses {until(job.claim_expires_at, now)}"
-    ready = "due" if job.run_at > now else "ready"
-    return f"{ready} {until(job.run_at, now)}"
+def _when(job: Job, standing: str, now: int) -> str:
+    moment, word = since(job, standing), _WORDS.get(standing, standing)
+    return word if moment is None else f"{word} {until(moment, now)}"
 
 
 def _fields(job: Job, now: int) -> Iterable[tuple[str, str]]:
@@ -205,7 +209,8 @@ def _fields(job: Job, now: int) -> Iterable[tuple[str, str]]:
         return "-" if time is None else f"{stamp(time)}  ({until(time, now)})"
 
     yield "id", str(job.id)
-    yield "state", str(job.state)
+    standing = job.standing(now)
+    yield "state", standing if standing == job.state else f"{job.state}, {standing}"
     yield "attempts", f"{job.attempts} of {job.max_attempts}"
     yield "priority", str(job.priority)
     yield "created", moment(job.created_at)

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from alkstore_core.overview import Overview, QueueOverview, StreamOverview
 
 
-def job_fields(job: Job, name: str, *, outbox: bool) -> dict[str, Any]:
+def job_fields(job: Job, now: int, name: str, *, outbox: bool) -> dict[str, Any]:
     """A job under the name that people use, and all that is known of it."""
     fields = attrs.asdict(job)
     fields.update(queue=name, kind="outbox" if outbox else "queue", state=str(job.state))
+    fields["standing"] = job.standing(now)
     return _with_payload(fields)
 
 

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from alkstore_core import __version__
+from alkstore_core.showing import since
 from alkstore_core.web import shown
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def _environment() -> Environment:
         duration=shown.duration,
         excerpt=shown.excerpt,
         shortened=shown.shortened,
-        since=shown.since,
-        standing=shown.standing,
+        since=since,
     )
     environment.globals.update(distance=shown.distance, url=shown.url, version=__version__)
     return environment

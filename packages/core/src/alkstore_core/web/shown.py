@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from attrs import frozen
 
 from alkstore_core.errors import CodecError
-from alkstore_core.payload import decode_payload
-from alkstore_core.values import JobState
-
-if TYPE_CHECKING:
-    from alkstore_core.values import Job
-
-BODY_LIMIT: Final = 64 * 1024
-"""So much of a payload is shown, in bytes, and so many characters of it when it is laid out."""
+from alkstore_core.showing import BODY_LIMIT, laid_out
 
 EXCERPT: Final = 160
 
@@ -77,36 +69,16 @@ def shortened(text: str) -> str:
     return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"
 
 
-def standing(job: Job, now: int) -> str:
-    """Where a job stands, in the words of `QueueStats`."""
-    if job.state is JobState.DEAD:
-        return "dead"
-    claim = job.claim_expires_at
-    if job.state is JobState.PROCESSING and claim is not None and claim >= now:
-        return "processing"
-    if job.expires_at is not None and job.expires_at <= now:
-        return "expired"
-    if job.state is JobState.PROCESSING:
-        return "lapsed"
-    return "delayed" if job.run_at > now else "ready"
-
-
-def since(job: Job, stands: str) -> int | None:
-    """When a job came to stand where it does, or when that is going to end."""
-    if stands in {"processing", "lapsed"}:
-        return job.claim_expires_at
-    if stands == "dead":
-        return job.died_at
-    return job.expires_at if stands == "expired" else job.run_at
-
-
 def body(payload: bytes) -> Body:
-    """Lay a payload out: JSON by its structure, other text as it is, else its bytes in hex."""
+    """Lay a payload out: JSON by its structure, other text as it is, else its bytes in hex.
+
+    Of a payload of more than `BODY_LIMIT` bytes its beginning is shown as it is.
+    """
     size = len(payload)
     if size <= BODY_LIMIT:
         try:
-            text, cut = _laid_out(payload)
-        except (CodecError, RecursionError, ValueError):
+            text, cut = laid_out(payload)
+        except CodecError:
             pass  # Not what core stores: shown as it is.
         else:
             return Body(text=text, form="JSON", size=size, cut=cut)
@@ -126,16 +98,3 @@ def url(page: str, **parameters: object) -> str:
         {name: value for name, value in parameters.items() if value is not None}, quote_via=quote
     )
     return f"{page}?{query}" if query else page
-
-
-def _laid_out(payload: bytes) -> tuple[str, bool]:
-    # Piece by piece: a deep nest of a few bytes would become megabytes of indentation.
-    encoder = json.JSONEncoder(ensure_ascii=False, indent=2)
-    pieces: list[str] = []
-    length = 0
-    for piece in encoder.iterencode(decode_payload(payload)):
-        length += len(piece)
-        if length > BODY_LIMIT:
-            return "".join(pieces), True
-        pieces.append(piece)
-    return "".join(pieces), False
