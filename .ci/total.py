@@ -52,7 +52,8 @@ def main() -> int:
         if not (passed or failed or skipped):
             continue  # a second pass without tests
         print(f"{name:24} {passed:6} passed {failed:4} failed {skipped:4} skipped")
-    for name, lines in failures(RESULT).items():
+    broken = failures(RESULT)
+    for name, lines in broken.items():
         print(f"{name:24} FAILED")
         for line in lines:
             print(f"    {line}")
@@ -60,7 +61,7 @@ def main() -> int:
         (sum(c) for c in zip(*legs.values(), strict=True)) if legs else (0, 0, 0)
     )
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed or not passed else 0
+    return 1 if failed or broken or not passed else 0
 
 
 if __name__ == "__main__":

@@ -62,6 +62,14 @@ def test_framework(page, tmp_path, request):
     assert "Traceback" not in errors
 
 
+def test_a_walk_that_does_not_begin_says_why(tmp_path):
+    """What the shell said is told, also where no block has printed anything."""
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```bash\nif true\n```\n")
+    with pytest.raises(AssertionError, match="syntax error"):
+        walk(page, tmp_path, tmp_path, surroundings(tmp_path), patience=60)
+
+
 @pytest.mark.parametrize("page", FRAMEWORKS, ids=lambda page: page.stem)
 def test_framework_installs(page):
     """What a page installs is what its walk runs on."""

@@ -2,6 +2,7 @@
 
 import configparser
 import itertools
+import json
 import re
 import tomllib
 
@@ -12,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import total
 from wheelhouse import LOCK, ROOT, members, pins
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -139,3 +141,16 @@ def test_lock_names_no_index():
     for name, entry in pins(text):
         assert "--hash=sha256:" in entry, name
         assert name not in NAMES
+
+
+def test_a_leg_that_failed_without_a_test_fails_the_total(tmp_path, monkeypatch, capsys):
+    """Whoever looks at the exit status alone hears of a lint that failed."""
+    leg, result = tmp_path / "core.xml", tmp_path / "result.json"
+    leg.write_text('<testsuites><testsuite tests="3" failures="0" errors="0"/></testsuites>')
+    monkeypatch.setattr(total, "JUNIT", tmp_path)
+    monkeypatch.setattr(total, "RESULT", result)
+    assert 0 == total.main()
+    failed = {"result": {"success": False}, "test": [{"retcode": 1, "output": "bad", "err": ""}]}
+    result.write_text(json.dumps({"testenvs": {"lint": failed}}))
+    assert 1 == total.main()
+    assert "3 passed, 0 failed" == capsys.readouterr().out.splitlines()[-1]

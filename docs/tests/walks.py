@@ -126,7 +126,7 @@ def walk(page, home, here, environment, *, patience):
         os.killpg(walking.pid, signal.SIGKILL)
         errors = f"{walking.communicate()[1]}\nnot at its end after {patience} s"
     outputs = {int(f.stem): f.read_text() for f in home.glob("*.out")}
-    assert walking.returncode == 0, f"{errors}\n{outputs[max(outputs)]}"
+    assert walking.returncode == 0, f"{errors}\n{outputs[max(outputs)] if outputs else ''}"
     for line, _, mark, body in blocks(page):
         if mark == "prints":
             printed = " ".join(outputs[max(n for n in outputs if n < line)].split())
