@@ -95,6 +95,48 @@ async def test_a_signal_stops_and_a_second_one_aborts(engine, store, start, hand
     assert before is signal.getsignal(number)
 
 
+async def test_signals_are_told_with_what_follows(store, start, handler, caplog):
+    """How long it may take and what a second one does; then that; then the end."""
+    caplog.set_level("INFO", running_module.__name__)
+    handler.go.clear()
+    await store.queue("q").enqueue(1)
+    workers = Worker(store, "q", handler, grace=7), Worker(store, "other", handler, grace=2.5)
+
+    running = start(run(*workers))
+    await until(lambda: handler.seen)
+    os.kill(os.getpid(), signal.SIGINT)
+    await until(lambda: caplog.records)
+    os.kill(os.getpid(), signal.SIGINT)
+    await running
+
+    assert [
+        "SIGINT: ending; jobs under way have up to 7 s, once more ends at once",
+        "SIGINT again: giving back what is under way",
+        "ended",
+    ] == caplog.messages
+    assert ["alkstore.run.ending", "alkstore.run.aborting", "alkstore.run.ended"] == [
+        record.event_name for record in caplog.records
+    ]
+
+
+async def test_a_signal_after_a_stop_ends_the_grace(store, start, handler, caplog):
+    """It is the first signal, and no longer the first demand."""
+    caplog.set_level("INFO", running_module.__name__)
+    handler.go.clear()
+    await store.queue("q").enqueue(1)
+    stop = StopToken()
+    worker = Worker(store, "q", handler)
+
+    running = start(run(worker, stop=stop))
+    await until(lambda: handler.seen)
+    stop.stop()
+    await until(lambda: worker._stopping)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+
+    assert ["SIGTERM: giving back what is under way", "ended"] == caplog.messages
+
+
 async def test_other_threads_run_without_signals(engine, handler):
     """Python gives signals to the main thread alone; the rest works as everywhere."""
 
@@ -133,15 +175,48 @@ async def test_an_error_ends_the_others_in_order_and_is_raised(engine, store, st
     assert {} == engine.data.jobs
 
 
-async def test_several_errors_are_raised_together(store, start, handler):
-    """None of them is hidden behind another."""
-    running = start(run(Worker(store, "a", handler), Worker(store, "b", handler), signals=False))
-    await until(lambda: store._runtime.receivers)
+async def test_a_store_that_closes_is_one_error(store, start, handler):
+    """However many of them use it, and with the schedules: who runs them catches `Closed`."""
+    workers = [Worker(store, name, handler) for name in "ab"]
+    consumer = Consumer(store, "s", "c", handler)
+    running = start(run(*workers, consumer, schedules=store, signals=False))
+    await until(lambda: len(store._runtime.receivers) > 2)
     await store.close()
+
+    with pytest.raises(Closed):
+        await running
+
+
+async def test_several_errors_are_raised_together(clock, store, start, handler):
+    """None of them is hidden behind another: the stores are two."""
+    async with Store(DictEngine(clock)) as other:
+        runners = Worker(store, "a", handler), Worker(other, "b", handler)
+        running = start(run(*runners, signals=False))
+        await until(lambda: store._runtime.receivers and other._runtime.receivers)
+        await asyncio.gather(store.close(), other.close())
 
     with pytest.raises(BaseExceptionGroup) as caught:
         await running
     assert [Closed, Closed] == [type(error) for error in caught.value.exceptions]
+
+
+async def test_several_errors_of_one_store_are_raised_together(store, start):
+    """Each tells of an event of its own."""
+    both = asyncio.Event()
+
+    async def failing(_):
+        await both.wait()
+        raise Fail("no")
+
+    await store.stream("s").publish(1)
+    consumers = [Consumer(store, "s", name, failing) for name in "ab"]
+    running = start(run(*consumers, signals=False))
+    await until(lambda: all(consumer.live for consumer in consumers))
+    both.set()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await running
+    assert [PoisonedEvent] * 2 == [type(error) for error in caught.value.exceptions]
 
 
 async def test_a_cancellation_is_a_stop_without_grace(engine, store, start, handler):
@@ -181,12 +256,9 @@ async def test_a_second_cancellation_leaves_no_runner_behind(engine, store, star
     assert JobState.PENDING is engine.data.jobs[1].state
 
 
-async def test_schedules_that_get_no_answer_are_left_behind(
-    store, start, handler, monkeypatch, caplog
-):
-    """The end has a bound, whatever the database does."""
-    monkeypatch.setattr(running_module, "CLEANUP_S", 0.01)
-    monkeypatch.setattr(running_module, "ANSWER_S", 0.01)
+@pytest.fixture
+async def unanswered(store, monkeypatch):
+    """Schedules whose database does not answer: they began, and do not even end by cancelling."""
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def run_schedules(_):
@@ -198,15 +270,52 @@ async def test_schedules_that_get_no_answer_are_left_behind(
                 continue
 
     monkeypatch.setattr(store, "run_schedules", run_schedules)
-    stop = StopToken()
-    running = start(run(Worker(store, "q", handler), schedules=store, stop=stop, signals=False))
-    await begun.wait()
-    stop.stop()
-    async with asyncio.timeout(30):
-        await running
+    yield begun
     go.set()
 
+
+async def asleep(clock, due):
+    """Wait until somebody sleeps until a time."""
+    await until(lambda: due in {sleeper.due for sleeper in clock._sleepers})
+
+
+async def test_schedules_that_get_no_answer_are_left_behind(
+    store, start, handler, clock, caplog, unanswered
+):
+    """The end has a bound, whatever the database does."""
+    stop = StopToken()
+    running = start(run(Worker(store, "q", handler), schedules=store, stop=stop, signals=False))
+    await unanswered.wait()
+    stop.stop()
+    await asleep(clock, 1_006)
+    await clock.advance(5)
+    between = running.done()
+    await clock.advance(1)
+    await until(running.done)
+
+    assert not between
     assert "schedules: no answer of the database" in caplog.text
+
+
+async def test_schedules_and_runners_have_one_bound(
+    engine, store, start, handler, clock, caplog, unanswered
+):
+    """Neither waits for the other before its own time begins."""
+    gate = engine.hold("before", "claim")
+    stop = StopToken()
+    worker = Worker(store, "q", handler, grace=1)
+    running = start(run(worker, schedules=store, stop=stop, signals=False))
+    await unanswered.wait()
+    await gate.reached.wait()
+    stop.stop()
+    for now in (1_001, 1_006, 1_007):
+        await asleep(clock, now)
+        await clock.advance(now - clock.now())
+    await until(running.done)
+    gate.open()
+
+    assert "schedules: no answer of the database" in caplog.text
+    assert "a Worker ended without an answer of the database" in caplog.text
 
 
 @pytest.mark.parametrize("error", [LeadershipLost("gone"), DatabaseError("away")])

@@ -48,6 +48,16 @@ class Runner(ABC):
         self._helpers: set[asyncio.Task[None]] = set()
         self._working: asyncio.Task[None] | None = None
 
+    @property
+    def store(self) -> Store:
+        """The store whose work this does."""
+        return self._store
+
+    @property
+    def grace(self) -> float:
+        """How many seconds what runs has after a stop."""
+        return self._grace
+
     async def run(self, stop: StopToken | None = None, *, abort: StopToken | None = None) -> None:
         """Work until `stop`, and then end in order, as the class says. Runs once.
 

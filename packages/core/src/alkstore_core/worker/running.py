@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from alkstore_core.completion import to_the_end
-from alkstore_core.errors import DatabaseError, LeadershipLost
+from alkstore_core.errors import Closed, DatabaseError, LeadershipLost
 from alkstore_core.signals import on_signals
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Backoff
@@ -18,6 +18,7 @@ from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S, Runner
 
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Generator
 
     from alkstore_core.store import Store
 
@@ -36,15 +37,17 @@ async def run(
     the grace periods that the runners have after it. A lost leadership of the schedules, and
     trouble with their database, are logged, and it stands by again.
 
+    It returns 5 s after the longest grace at most, or after 6 when the database does not answer.
     When one of them ends by an error the others end in order, and the error is raised. A
     cancellation is a stop without grace.
 
     Raises:
         TypeError: something is no worker and no consumer; the text says what to pass instead.
         ValueError: there is nothing to run.
-        Closed: a store is not open, was closed, or its wakes have ended.
+        Closed: a store is not open, was closed, or its wakes have ended; one error, however many
+            of them use that store.
         PoisonedEvent: a consumer stopped at an event.
-        BaseExceptionGroup: several of them failed.
+        BaseExceptionGroup: several of them failed, and not only by the end of one store.
 
     """
     if not runners and schedules is None:
@@ -54,14 +57,18 @@ async def run(
     ending, abort = StopToken(), StopToken()
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(runner.run(ending, abort=abort)) for runner in runners]
-    scheduling = None if schedules is None else loop.create_task(_run_schedules(schedules, ending))
-    if scheduling is not None:
+    stores = [runner.store for runner in runners]
+    scheduling = None
+    if schedules is not None:
+        scheduling = loop.create_task(_run_schedules(schedules, ending))
         tasks.append(scheduling)
+        stores.append(schedules)
     passing_on = loop.create_task(_pass_on(stop or StopToken(), ending))
     for task in tasks:
         task.add_done_callback(lambda _: ending.stop())
-    with _signals(ending, abort) if signals else contextlib.nullcontext():
-        waiting = loop.create_task(_until_ended(tasks, scheduling, ending))
+    grace = max((runner.grace for runner in runners), default=0)
+    with _signals(ending, abort, grace) if signals else contextlib.nullcontext():
+        waiting = loop.create_task(_until_ended(tasks, scheduling, schedules, ending))
         try:
             await asyncio.shield(waiting)
         except asyncio.CancelledError:
@@ -73,7 +80,8 @@ async def run(
         finally:
             passing_on.cancel()
     errors = [error for task in tasks if (error := _error_of(task)) is not None]
-    if len(errors) == 1:
+    one_store_ended = len(set(stores)) == 1 and all(type(error) is Closed for error in errors)
+    if errors and (len(errors) == 1 or one_store_ended):
         raise errors[0]
     if errors:
         raise BaseExceptionGroup("several runners failed", errors)
@@ -97,22 +105,30 @@ def _check(runner: object) -> None:
 
 
 async def _until_ended(
-    tasks: list[asyncio.Task[None]], scheduling: asyncio.Task[None] | None, ending: StopToken
+    tasks: list[asyncio.Task[None]],
+    scheduling: asyncio.Task[None] | None,
+    schedules: Store | None,
+    ending: StopToken,
 ) -> None:
     """Runners see to their own end; schedules may wait for a database that never answers."""
     await ending.wait()
-    others = [task for task in tasks if task is not scheduling]
-    if others:
+    if scheduling is None or schedules is None:
+        await asyncio.wait(tasks)
+        return
+    # From the stop on, beside the runners: both have one bound.
+    until = schedules.mark() + CLEANUP_S + ANSWER_S
+    patience = asyncio.get_running_loop().create_task(schedules.sleep_until(until))
+    if others := [task for task in tasks if task is not scheduling]:
         await asyncio.wait(others)
-    if scheduling is not None:
-        await asyncio.wait((scheduling,), timeout=CLEANUP_S + ANSWER_S)
-        if not scheduling.done():
-            _log.warning(
-                "schedules: no answer of the database; they are left behind",
-                extra=event("schedules.unanswered"),
-            )
-            scheduling.cancel()
-            tasks.remove(scheduling)
+    await asyncio.wait((scheduling, patience), return_when=asyncio.FIRST_COMPLETED)
+    patience.cancel()
+    if not scheduling.done():
+        _log.warning(
+            "schedules: no answer of the database; they are left behind",
+            extra=event("schedules.unanswered"),
+        )
+        scheduling.cancel()
+        tasks.remove(scheduling)
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:
@@ -140,14 +156,40 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
                 await asyncio.wait_for(stop.wait(), backoff.take())
 
 
-def _signals(ending: StopToken, abort: StopToken) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def _signals(ending: StopToken, abort: StopToken, grace: float) -> Generator[None]:
     """The first signal stops, the second aborts; afterwards all is as it was."""
+    loop = asyncio.get_running_loop()
+    received: set[str] = set()
 
     def ended_by(number: signal.Signals) -> None:
-        token = abort if ending.stopped else ending
-        token.stop()
+        name = number.name
+        again = f"{name} again" if name in received else name
+        received.add(name)
+        if ending.stopped:
+            abort.stop()
+            tell = functools.partial(_tell_abort, name, again)
+        else:
+            ending.stop()
+            tell = functools.partial(_tell_ending, name, grace)
         # In the main thread, between two steps of whatever it does: nothing that may wait.
-        told = functools.partial(_log.info, "%s: ending", number.name, extra=event("run.ending"))
-        asyncio.get_running_loop().call_soon(told)
+        loop.call_soon_threadsafe(tell)
 
-    return on_signals(ended_by)
+    with on_signals(ended_by):
+        try:
+            yield
+        finally:
+            if received:
+                _log.info("ended", extra=event("run.ended"))
+
+
+def _tell_ending(name: str, grace: float) -> None:
+    _log.info(
+        "%s: ending; jobs under way have up to %g s, once more ends at once",
+        *(name, grace),
+        extra=event("run.ending", signal=name, grace_s=grace),
+    )
+
+
+def _tell_abort(name: str, told: str) -> None:
+    _log.info("%s: giving back what is under way", told, extra=event("run.aborting", signal=name))
