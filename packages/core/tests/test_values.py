@@ -1,6 +1,5 @@
 """Values: frozen, plain, and quick to make."""
 
-import collections
 import copy
 import pickle
 
@@ -200,37 +199,19 @@ def test_told_errors_survive_pickling(error):
     assert str(again) == str(error)
 
 
-async def test_standing_is_what_stats_count(store, clock):
-    """Of each standing another number of jobs, and stats count as many."""
-    queue = store.queue("q", QueueOpts(visibility_timeout_s=10))
-    await queue.enqueue_many(range(1))
-    for handle in await queue.claim_batch("w", 1):
-        await handle.fail()
-    # Lapsed, and lapsed when they had expired: those are expired.
-    await queue.enqueue_many(range(2))
-    await queue.enqueue_many(range(1), EnqueueOpts(expires=20))
-    await queue.claim_batch("w", 3)
-    await clock.advance(11)
-    still = await queue.enqueue_many(range(3), EnqueueOpts(expires=9, priority=1))
-    assert still == [handle.job.id for handle in await queue.claim_batch("w", 3)]
-    await queue.enqueue_many(range(4), EnqueueOpts(expires=9))
-    await queue.enqueue_many(range(5), EnqueueOpts(delay=11))
-    await queue.enqueue_many(range(6))
-
-    def counted(stats):
-        return {name: n for name, n in attrs.asdict(stats).items() if name != "oldest_ready_age_s"}
-
-    for seconds, expected in [(0, (10, 5, 3, 3, 0)), (9, (6, 5, 3, 2, 5)), (1, (6, 5, 3, 2, 5))]:
-        await clock.advance(seconds)
-        jobs = [*await queue.jobs(), *await queue.dead_jobs()]
-        now = await store.now()
-        stats = counted(await queue.stats())
-        standing = collections.Counter(job.standing(now) for job in jobs)
-        assert stats == {name: standing[name] for name in stats}
-        assert expected == tuple(
-            stats[name] for name in ("ready", "delayed", "processing", "lapsed", "expired")
-        )
-    await clock.advance(1)
-    now = await store.now()
-    assert {"expired"} == {(await queue.get_job(each)).standing(now) for each in still}
-    assert 11 == (await queue.stats()).ready
+@pytest.mark.parametrize(
+    ("changes", "now", "standing"),
+    [
+        ({}, 401, "processing"),
+        ({}, 402, "lapsed"),
+        ({"expires_at": 300}, 401, "processing"),
+        ({"expires_at": 402}, 402, "expired"),
+        ({"state": JobState.PENDING}, 100, "ready"),
+        ({"state": JobState.PENDING}, 99, "delayed"),
+        ({"state": JobState.PENDING, "expires_at": 99}, 99, "expired"),
+        ({"state": JobState.DEAD, "expires_at": 99}, 500, "dead"),
+    ],
+)
+def test_where_a_job_stands(changes, now, standing):
+    """To the second: a claim lives through its last one, and a job expires with its own."""
+    assert standing == attrs.evolve(JOB, **changes).standing(now)
