@@ -25,9 +25,9 @@ async def test_an_order(alk_store, alk_clock):
     await place_order(alk_store, "tea")
     await assert_published(alk_store, "orders", {{"placed": "tea"}})
     await assert_enqueued(alk_store, "mails", {{"item": "tea"}}, delay=60)
-    assert [] == await drain(alk_store.queue("mails"), lambda mail: None)
+    assert [] == await drain(alk_store, "mails", lambda mail: None)
     await alk_clock.advance(60)
-    [handled] = await drain(alk_store.queue("mails"), lambda mail: mail["item"])
+    [handled] = await drain(alk_store, "mails", lambda mail: mail["item"])
     assert handled.result == "tea"
 
 async def test_another_finds_nothing(alk_store):
@@ -133,10 +133,9 @@ def test_blocking(alk_sync_store, alk_clock):
         tx.publish_tx("orders", "tea")
     assert_published(alk_sync_store, "orders", "tea")
     assert_enqueued(alk_sync_store, "mails", delay=60)
-    mails = alk_sync_store.queue("mails")
-    assert [] == drain(mails, print)
+    assert [] == drain(alk_sync_store, "mails", print)
     alk_sync_store.call(alk_clock.advance, 60)
-    assert ["tea"] == [h.result for h in drain(mails, lambda mail: mail["item"])]
+    assert ["tea"] == [h.result for h in drain(alk_sync_store, "mails", lambda mail: mail["item"])]
 
 def test_wrapped_by_hand(alk_store):
     with SyncStore(alk_store) as store:

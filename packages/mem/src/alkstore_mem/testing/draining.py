@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from attrs import frozen
 
-from alkstore_core import CodecError, Job, JobHandle, JobSource, ManualClock, Outbox, Store
-from alkstore_core.sync import SyncJobSource, SyncOutbox
-from alkstore_core.worker import Fail, Retry
+from alkstore_core import CodecError, Job, JobHandle, ManualClock, Store
+from alkstore_core.sync import SyncStore
+from alkstore_core.worker import Fail, Outcome, Retry
 from alkstore_core.worker.handlers import Callee
+from alkstore_core.worker.runs import Run
 from alkstore_core.worker.threads import Threads
-from alkstore_mem.engine import MemEngine
-from alkstore_mem.store import MemStore
+from alkstore_mem.testing.at_once import at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine
 
-    from alkstore_core.runtime import Runtime
-    from alkstore_core.sync.bridge import Bridge
+    from alkstore_core import JobSource
     from alkstore_core.worker import Handler
+
+T = TypeVar("T")
 
 WORKER: Final = "drain"
 """The worker id that `drain` claims under."""
 
 PAGE: Final = 1000
 
-Became: TypeAlias = Literal["acked", "retried", "dead", "settled", "lost"]
-
 
 @frozen(kw_only=True)
 class Handled:
     """One call of the handler.
 
-    `became` says what it made of the job: `acked`, `retried` and `dead` as with a worker,
-    `settled` by the handler itself, `lost` when the claim had lapsed or the job was cancelled.
+    `outcome` is what a worker makes of it, and `LOST` when nothing could be made of it any
+    more: the claim had lapsed, or the job was cancelled. `error` is what the handler raised
+    beside `Retry` and `Fail`.
     """
 
     job: Job
-    became: Became
+    outcome: Outcome
     result: object = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @overload
 def drain(
-    source: JobSource | Outbox,
+    store: Store,
+    queue: str,
     handler: Handler,
     *,
     advance: bool = False,
@@ -56,27 +57,51 @@ def drain(
 ) -> Coroutine[Any, Any, list[Handled]]: ...
 @overload
 def drain(
-    source: SyncJobSource | SyncOutbox,
+    store: Store,
+    *,
+    outbox: str,
+    handler: Handler,
+    advance: bool = False,
+    collect_errors: bool = False,
+    limit: int = 1000,
+) -> Coroutine[Any, Any, list[Handled]]: ...
+@overload
+def drain(
+    store: SyncStore[Any],
+    queue: str,
     handler: Handler,
     *,
     advance: bool = False,
     collect_errors: bool = False,
     limit: int = 1000,
 ) -> list[Handled]: ...
+@overload
 def drain(
-    source: JobSource | Outbox | SyncJobSource | SyncOutbox,
-    handler: Handler,
+    store: SyncStore[Any],
     *,
+    outbox: str,
+    handler: Handler,
+    advance: bool = False,
+    collect_errors: bool = False,
+    limit: int = 1000,
+) -> list[Handled]: ...
+def drain(
+    store: Store | SyncStore[Any],
+    queue: str | None = None,
+    handler: Handler | None = None,
+    *,
+    outbox: str | None = None,
     advance: bool = False,
     collect_errors: bool = False,
     limit: int = 1000,
 ) -> Coroutine[Any, Any, list[Handled]] | list[Handled]:
     """Every job of a queue, or message of an outbox, that is ready has gone through `handler`.
 
-    Awaited for a queue of a `Store`; for one of a `SyncStore` it blocks. The handler is what a
-    `Worker` takes, and what it does decides as there: typed payloads by annotation, a return
+    Awaited for a `Store`, blocking for a `SyncStore`. The handler is what a `Worker` on the same
+    store takes, and what it does decides as there: typed payloads by annotation, a return
     acknowledges, an exception retries, `Retry` and `Fail` say. Plain handlers run in a thread
-    of their own where this is awaited, and in the calling thread where it blocks.
+    of their own where this is awaited, and in the calling thread where it blocks. No heartbeat
+    keeps a claim whose handler moves the clock.
 
     Ends when nothing is ready, also of what the handler enqueued meanwhile. With `advance` the
     store's `ManualClock` is then moved to the next delayed job, until there is none.
@@ -86,179 +111,187 @@ def drain(
 
     Raises:
         AssertionError: the handler was called `limit` times, and there is still work.
-        TypeError: the handler's signature cannot be served.
+        DatabaseError: the database refused, as one with a single writer does while the caller
+            has a transaction open.
+        TypeError: neither a queue nor an outbox is named, or both, or the handler's signature
+            cannot be served.
         ValueError: `advance`, and the store's time is no `ManualClock`.
 
     """
-    blocking: Bridge | None = None
-    if isinstance(source, (SyncJobSource, SyncOutbox)):
-        blocking = source._bridge  # noqa: SLF001 - the distributions are one family
-        source = source._outbox if isinstance(source, SyncOutbox) else source._source  # noqa: SLF001
-    jobs = source.backing if isinstance(source, Outbox) else source
-    runtime = jobs._runtime  # noqa: SLF001
+    if handler is None or (queue is None) == (outbox is None):
+        raise TypeError("drain takes the name of a queue, or outbox=..., and a handler")
+    inner: Store = store.wrapped if isinstance(store, SyncStore) else store
+    if queue is not None:
+        source: JobSource = inner.queue(queue)
+        where = f"queue {queue!r}"
+    else:
+        source = inner.outbox(str(outbox)).backing
+        where = f"outbox {outbox!r}"
     callee = Callee(
         handler,
-        _store_of(runtime),
+        inner,
         {JobHandle: lambda handle: handle, Job: operator.attrgetter("job")},
         operator.attrgetter("job"),
     )
-    clock: ManualClock | None = None
-    if advance:
-        if not isinstance(runtime.engine.clock, ManualClock):
-            raise ValueError("drain can advance only a store on a ManualClock: MemStore(clock=...)")
-        clock = runtime.engine.clock
+    draining = _Draining(
+        store=inner,
+        source=source,
+        where=where,
+        callee=callee,
+        clock=_clock(inner) if advance else None,
+        collect_errors=collect_errors,
+        limit=limit,
+    )
+    if not isinstance(store, SyncStore):
+        return _drained(draining)
+    if callee.is_async:
+        return _judged(*store.call(draining.run, _on_this_loop, _InThisThread()))
 
-    def steps(threads: Any) -> _Steps:
-        return _steps(source.name, jobs, callee.call(threads), clock, collect_errors, limit)
+    async def on_its_loop(call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        return store.call(call, *args)
 
-    if blocking is None:
-        return _awaiting(steps)
-    return _blocking(steps(_Here()), blocking, plain=not callee.is_async)
-
-
-# -- what is done, one step at a time -----------------------------------------------------
-
-
-@frozen
-class _Step:
-    """Something to await; or a call of the handler, which has a thread of its own."""
-
-    work: Callable[[], Awaitable[Any]]
-    handles: bool = False
+    return _judged(*at_once(draining.run(on_its_loop, _InThisThread())))
 
 
-_Steps: TypeAlias = "Generator[_Step, Any, list[Handled]]"
-
-
-def _steps(
-    name: str,
-    jobs: JobSource,
-    call: Callable[[JobHandle], Awaitable[object]],
-    clock: ManualClock | None,
-    collect_errors: bool,
-    limit: int,
-) -> _Steps:
-    handled: list[Handled] = []
-    while True:
-        handle: JobHandle | None = yield _Step(partial(jobs.claim_one, WORKER))
-        if handle is None:
-            if clock is not None and (yield _Step(partial(_advance, jobs, clock))):
-                continue
-            return handled
-        if len(handled) == limit:
-            yield _Step(handle.release)
-            raise AssertionError(
-                f"the handler was called {limit} times and {name!r} still has work: it enqueues "
-                "as much as it does, or a higher limit is needed"
-            )
-        job = handle.job
-        try:
-            result = yield _Step(partial(call, handle), handles=True)
-        except Exception as error:
-            became: Became = yield _Step(partial(_failed, handle, error))
-            said = isinstance(error, (Retry, Fail))
-            handled.append(Handled(job=job, became=became, error=None if said else error))
-            if not said and not collect_errors:
-                error.add_note(
-                    f"raised by the handler of job {job.id} of {name!r}, attempt {job.attempts} "
-                    f"of {job.max_attempts}; the job is {became}"
-                )
-                raise
-        else:
-            became = "settled"
-            if not handle.settled:
-                became = "acked" if (yield _Step(handle.ack)) else "lost"
-            handled.append(Handled(job=job, became=became, result=result))
-
-
-async def _failed(handle: JobHandle, error: Exception) -> Became:
-    """Tell what a worker would tell."""
-    if handle.settled:
-        return "settled"
-    became: Became = "dead"
-    if isinstance(error, Fail):
-        told = await handle.fail(error.reason)
-    elif isinstance(error, CodecError):
-        told = await handle.fail(error)
-    else:
-        if handle.job.attempts < handle.job.max_attempts:
-            became = "retried"
-        reason, delay = (error.reason, error.delay) if isinstance(error, Retry) else (error, None)
-        told = await handle.retry(reason, delay)
-    return became if told else "lost"
-
-
-async def _advance(jobs: JobSource, clock: ManualClock) -> bool:
-    """Move time to when the next delayed job is due; whether there is one."""
-    now = clock.now()
-    due: list[int] = []
-    after = 0
-    while page := await jobs.jobs("pending", PAGE, after):
-        due += [job.run_at for job in page if job.run_at > now]
-        after = page[-1].id
-    if due:
-        await clock.advance(min(due) - now)
-    return bool(due)
-
-
-# -- who does it --------------------------------------------------------------------------
-
-
-async def _awaiting(steps: Callable[[Threads], _Steps]) -> list[Handled]:
+async def _drained(draining: _Draining) -> list[Handled]:
     threads = Threads("alkstore-drain")
     try:
-        running = steps(threads)
-        try:
-            step = next(running)
-            while True:
-                try:
-                    value = await step.work()
-                except Exception as error:  # noqa: BLE001 - the steps judge it
-                    step = running.throw(error)
-                else:
-                    step = running.send(value)
-        except StopIteration as stop:
-            handled: list[Handled] = stop.value
-            return handled
+        return _judged(*await draining.run(_on_this_loop, threads))
     finally:
         threads.close()
 
 
-def _blocking(running: _Steps, bridge: Bridge, *, plain: bool) -> list[Handled]:
-    try:
-        step = next(running)
+def _judged(handled: list[Handled], error: BaseException | None) -> list[Handled]:
+    """Raise the error, if any, but not where it would end the loop of blocking calls."""
+    if error is not None:
+        raise error
+    return handled
+
+
+def _clock(store: Store) -> ManualClock:
+    clock = store._runtime.engine.clock  # noqa: SLF001 - the distributions are one family
+    if not isinstance(clock, ManualClock):
+        raise ValueError(  # noqa: TRY004 - the store is of the right class, its time is not
+            "drain can advance only a store on a ManualClock: MemStore(clock=...)"
+        )
+    return clock
+
+
+@frozen(kw_only=True)
+class _Draining:
+    store: Store
+    source: JobSource
+    where: str
+    callee: Callee
+    clock: ManualClock | None
+    collect_errors: bool
+    limit: int
+
+    async def run(
+        self, make: Callable[..., Awaitable[Any]], threads: Any
+    ) -> tuple[list[Handled], BaseException | None]:
+        """What was handled, and the error that the test is to hear of.
+
+        `make` makes the store's calls; `threads` those of a plain handler.
+        """
+        call = self.callee.call(threads)
+        handled: list[Handled] = []
+        handle: JobHandle | None
+        while (handle := await make(self._next)) is not None:
+            if len(handled) == self.limit:
+                await make(handle.release)
+                raise AssertionError(
+                    f"the handler was called {self.limit} times and {self.where} still has work: "
+                    "it enqueues or gives back as much as it does, or a higher limit is needed"
+                )
+            result, error = await _ended(call, handle)
+            outcome: Outcome = await make(self._settle, handle, error)
+            told = None if isinstance(error, (Retry, Fail)) else error
+            job = handle.job
+            handled.append(Handled(job=job, outcome=outcome, result=result, error=told))
+            if told is not None and not self.collect_errors:
+                told.add_note(
+                    f"raised by the handler of job {job.id} of {self.where}, attempt "
+                    f"{job.attempts} of {job.max_attempts}; the job is {outcome}"
+                )
+                return handled, told
+        return handled, None
+
+    async def _next(self) -> JobHandle | None:
         while True:
-            try:
-                value = _here(step.work) if step.handles and plain else bridge.call(step.work)
-            except Exception as error:  # noqa: BLE001 - the steps judge it
-                step = running.throw(error)
-            else:
-                step = running.send(value)
-    except StopIteration as stop:
-        handled: list[Handled] = stop.value
-        return handled
+            handle = await self.source.claim_one(WORKER)
+            if handle is not None or self.clock is None or not await self._advance(self.clock):
+                return handle
+
+    async def _advance(self, clock: ManualClock) -> bool:
+        """Move time to when the next delayed job is due; whether there is one."""
+        now = clock.now()
+        due: list[int] = []
+        after = 0
+        while page := await self.source.jobs("pending", PAGE, after):
+            due += [job.run_at for job in page if job.run_at > now]
+            after = page[-1].id
+        if due:
+            await clock.advance(min(due) - now)
+        return bool(due)
+
+    async def _settle(self, handle: JobHandle, error: BaseException | None) -> Outcome:
+        """Tell what a worker would tell."""
+        outcome = Run(handle, self.store.mark(), None).ending(error).outcome
+        if outcome is Outcome.SETTLED:
+            return outcome
+        if error is None:
+            told = await handle.ack()
+        elif isinstance(error, Retry):
+            told = await handle.retry(error.reason, error.delay)
+        elif isinstance(error, Fail):
+            told = await handle.fail(error.reason)
+        elif isinstance(error, CodecError):
+            told = await handle.fail(error)
+        elif isinstance(error, asyncio.CancelledError):
+            told = await handle.retry("the handler was cancelled, not by its worker")
+        else:
+            told = await handle.retry(error)
+        return outcome if told else Outcome.LOST
 
 
-class _Here:
-    """Calls plain handlers in the thread in which the test runs."""
+async def _ended(
+    call: Callable[[JobHandle], Awaitable[object]], handle: JobHandle
+) -> tuple[object, BaseException | None]:
+    """What a handler returned or raised, by the same measure as a worker's."""
+    try:
+        return await call(handle), None
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        return None, error
+    except BaseException as error:  # noqa: BLE001 - as with a worker, also `sys.exit`
+        return None, error
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the test that is cancelled, as by a time-out."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+# -- where it is done ---------------------------------------------------------------------
+
+
+async def _on_this_loop(call: Callable[..., Awaitable[T]], *args: Any) -> T:
+    return await call(*args)
+
+
+class _InThisThread:
+    """In place of `Threads`; like all else where it blocks, it never suspends."""
 
     async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """In place of `Threads.run`."""
-        return function(*args, **kwargs)
-
-
-def _here(work: Callable[[], Awaitable[Any]]) -> Any:
-    # `_Here.run` never suspends.
-    try:
-        work().__await__().__next__()
-    except StopIteration as stop:
-        return stop.value
-    raise AssertionError("a plain handler was about to suspend")
-
-
-def _store_of(runtime: Runtime) -> Store:
-    """Another face of the store that a queue came from, for handlers that ask for it."""
-    kind = MemStore if isinstance(runtime.engine, MemEngine) else Store
-    store = kind.__new__(kind)
-    store._runtime = runtime  # noqa: SLF001
-    return store
+        try:
+            return function(*args, **kwargs)
+        except StopIteration as stop:
+            raise RuntimeError("the handler raised StopIteration") from stop

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, final
 
 from alkstore_core.runtime import Runtime
 from alkstore_mem.database import MemDatabase
 from alkstore_mem.store import MemStore
+from alkstore_mem.testing.at_once import at_once
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
 
     from alkstore_core import Clock
     from alkstore_core.spi import Session
-
-T = TypeVar("T")
 
 
 class _SelfOpening(Runtime):
@@ -32,7 +30,8 @@ class _SelfOpening(Runtime):
     def session(self) -> Session:
         """The auto-commit session."""
         if self._state == "new":
-            _at_once(self.open())
+            # Nothing in memory has to be waited for.
+            at_once(self.open())
         return super().session()
 
 
@@ -52,14 +51,3 @@ class SelfOpeningStore(MemStore):
         if loop is not None and not loop.is_closed() and not loop.is_running():
             loop.run_until_complete(self.close())
         self._own.discard()
-
-
-def _at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends: nothing in memory has to be waited for."""
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    work.close()
-    raise AssertionError("opening a store in memory was about to suspend")
