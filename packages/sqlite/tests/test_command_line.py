@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -69,6 +70,11 @@ def told(alkstore):
     return run
 
 
+def heed_interrupts():
+    """A shell's background jobs, and so a CI's, are begun with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(path, tmp_path, compiled):
     """Start the command as a process of its own."""
@@ -81,6 +87,7 @@ def start(path, tmp_path, compiled):
     def start(*arguments, **options):
         process = subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
+            preexec_fn=heed_interrupts,  # noqa: PLW1509 - one call, before exec
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=options.pop("stderr", subprocess.PIPE),
             env=environment,
@@ -195,6 +202,13 @@ def test_enqueue_takes_what_its_options_say(told, do, alkstore):
         job.dead_letter_retention_s,
     )
     assert f"{made['id'] + 1}\n" == alkstore("enqueue", "mail", "-", stdin="[1]").stdout
+
+
+@pytest.mark.parametrize("options", [("--visibility-timeout", 0), ("--delay", 5, "--run-at", 100)])
+def test_options_that_mean_nothing_are_a_wrong_call(alkstore, path, options):
+    """A claim that lasts no time, and two times of which one would be dropped."""
+    assert 2 == alkstore("enqueue", "q", "1", "--create", *options).exit_code
+    assert not path.exists()
 
 
 def test_enqueue_of_lines_commits_whole_batches(do, alkstore):
@@ -434,6 +448,37 @@ def test_doctor_finds_what_nobody_serves(do, sql, alkstore, monkeypatch):
     }
     assert wanted.items() <= found.items()
     assert 1 == alkstore("doctor", "--strict", "--max-lag", 1).exit_code
+
+
+def opened_source(store, kind, name):
+    """A queue, or what is behind an outbox."""
+    return store.queue(name) if kind == "queue" else store.outbox(name).backing
+
+
+@pytest.mark.parametrize("name", ["mail", "two words; $x", "-v", "it's"])
+def test_what_doctor_advises_can_be_pasted(do, alkstore, name):
+    """Each hint is a command that finds what it speaks of, whatever the name of a queue."""
+
+    async def spoil(store):
+        for enqueue in (store.queue(name).enqueue, store.outbox(name).enqueue):
+            await enqueue(1)
+            await enqueue(2, EnqueueOpts(expires=0))
+        for kind in ("queue", "outbox"):
+            await (await opened_source(store, kind, name).claim_one("w")).fail("boom")
+
+    do(spoil)
+    found = json.loads(alkstore("doctor", "--json").stdout)["findings"]
+    told = [shlex.split(f["message"].partition(": alkstore ")[2]) for f in found]
+    hints = [words for words in told if words]
+
+    assert ["sweep", "dead", "sweep", "dead"] == [words[0] for words in hints]
+    for words in hints:
+        done = alkstore(*words, columns=200)
+        assert (0, "") == (done.exit_code, done.stderr)
+        assert ("boom" if words[0] == "dead" else "1\n") in done.stdout
+    for source in ("queue", "outbox"):
+        swept = do(lambda store, kind=source: opened_source(store, kind, name).stats())
+        assert (0, 2) == (swept.expired, swept.dead)
 
 
 def test_doctor_fails_on_an_error_finding(do, sql, alkstore):

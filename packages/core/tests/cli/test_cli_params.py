@@ -24,6 +24,13 @@ def test_other_durations_are_usage_errors(text):
         Seconds().convert(text, None, None)
 
 
+def test_a_duration_may_have_to_last():
+    """A claim of 0 seconds is a wrong command line, and nothing that the database refuses."""
+    assert 1 == Seconds(least=1).convert("1s", None, None)
+    with pytest.raises(click.BadParameter, match="less than 1 s"):
+        Seconds(least=1).convert("0m", None, None)
+
+
 @pytest.mark.parametrize(
     "text", ["1769860800", "2026-01-31T12:00Z", "2026-01-31T12:00", "2026-01-31T13:00+01:00"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import statistics
 import time
 import uuid
@@ -55,12 +56,18 @@ class Bounds:
 
 async def examine(store: Store, bounds: Bounds) -> AsyncIterator[Result]:
     """Try everything, one after another; a check that the database refuses is an error."""
-    for check in (_latency, _clocks, _notify, _findings):
+    checks = (
+        ("latency", _latency),
+        ("clock", _clock),
+        ("notify", _notify),
+        ("diagnose", _diagnose),
+    )
+    for code, check in checks:
         try:
             for result in await check(store):
                 yield result
         except DatabaseError as error:
-            yield Result(check.__name__.strip("_"), "error", str(error))
+            yield Result(code, "error", str(error))
     try:
         seen = await overview(store)
         lapsed = {(q.kind, q.name) for q in seen.queues if q.stats.lapsed}
@@ -83,7 +90,7 @@ async def _latency(store: Store) -> list[Result]:
     return [Result("latency", "ok", f"a read takes {_ms(statistics.median(times))}")]
 
 
-async def _clocks(store: Store) -> list[Result]:
+async def _clock(store: Store) -> list[Result]:
     before = int(time.time())
     there = await store.now()
     return [judge_skew(there, before, int(time.time()))]
@@ -126,7 +133,7 @@ async def _notify(store: Store) -> list[Result]:
     return [Result("notify", "ok", f"a notification comes back after {_ms(took)}")]
 
 
-async def _findings(store: Store) -> list[Result]:
+async def _diagnose(store: Store) -> list[Result]:
     found = await store.diagnose()
     if not found:
         return [Result("diagnose", "ok", "the engine has nothing to report")]
@@ -147,6 +154,7 @@ def _judge(
     queue: QueueOverview, bounds: Bounds, lapsed: Container[tuple[str, str]]
 ) -> Iterator[Result]:
     stats, who = queue.stats, f"{queue.kind} {queue.name!r}"
+    outbox, operand = queue.kind == "outbox", _operand(queue.name)
     if stats.lapsed and (queue.kind, queue.name) in lapsed:
         text = f"{who} has {stats.lapsed} lapsed claims that nobody takes up: no worker serves it"
         yield Result("queue.lapsed", "warning", text)
@@ -155,10 +163,12 @@ def _judge(
         text = f"{who} has a job ready for {waiting}: there are too few workers, or none"
         yield Result("queue.waiting", "warning", text)
     if stats.expired:
-        text = f"{who} has {stats.expired} expired jobs that nobody sweeps: alkstore sweep"
+        what = f"--outbox {shlex.quote(queue.name)}" if outbox else operand
+        text = f"{who} has {stats.expired} expired jobs that nobody sweeps: alkstore sweep {what}"
         yield Result("queue.expired", "warning", text)
     if stats.dead:
-        text = f"{who} has {stats.dead} dead jobs: alkstore dead list"
+        what = f"--outbox {operand}" if outbox else operand
+        text = f"{who} has {stats.dead} dead jobs: alkstore dead list {what}"
         yield Result("queue.dead", "info", text)
 
 
@@ -187,6 +197,11 @@ def judge_rest(seen: Overview, bounds: Bounds) -> Iterator[Result]:
         if seen.at - schedule.next_fire_at > LATE_S
     ]
     yield from late or [Result("schedules", "ok", "no schedule is late")]
+
+
+def _operand(name: str) -> str:
+    """A name as a shell takes it, and as no option."""
+    return f"-- {shlex.quote(name)}" if name.startswith("-") else shlex.quote(name)
 
 
 def _ms(seconds: float) -> str:

@@ -48,7 +48,7 @@ BATCH: Final = 1000
 @click.option("--max-attempts", type=I64, metavar="N", help="Dead after so many.")
 @click.option("--expires", type=Seconds(), help="Not any more so long from now.")
 @header_option
-@click.option("--visibility-timeout", type=Seconds(), help="How long a claim lasts.")
+@click.option("--visibility-timeout", type=Seconds(least=1), help="How long a claim lasts.")
 @click.option("--backoff", type=Seconds(), help="The first pause before another attempt.")
 @click.option("--retention", type=Seconds(), help="How long it is kept once it is dead.")
 @outbox_option
@@ -78,6 +78,8 @@ def enqueue(
     sets. With --lines each batch is one transaction, and its ids are printed once it has
     committed.
     """
+    if options["delay"] is not None and options["run_at"] is not None:
+        raise click.UsageError("say when: --delay, or --run-at")
     opts = EnqueueOpts(headers=dict(headers) or None, **options)
     stamps = {
         "visibility_timeout_s": visibility_timeout,

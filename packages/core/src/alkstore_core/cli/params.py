@@ -34,6 +34,9 @@ class Seconds(IntParam):
 
     name = "duration"
 
+    def __init__(self, *, least: int = 0) -> None:
+        self._least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The seconds."""
         if isinstance(value, int):
@@ -41,7 +44,10 @@ class Seconds(IntParam):
         match = re.fullmatch(r"(\d{1,18})([smhd]?)", str(value), re.ASCII)
         if match is None or int(match[1]) * _UNITS[match[2]] > I64_MAX:
             self.fail(f"{value!r} is no duration: 90, 90s, 15m, 2h or 7d", param, ctx)
-        return int(match[1]) * _UNITS[match[2]]
+        seconds = int(match[1]) * _UNITS[match[2]]
+        if seconds < self._least:
+            self.fail(f"{value!r} is less than {self._least} s", param, ctx)
+        return seconds
 
 
 class Moment(IntParam):
