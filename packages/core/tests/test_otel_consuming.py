@@ -253,7 +253,7 @@ async def test_the_exception_is_recorded(engine, store, runs, clock, telemetry, 
     span = telemetry.one("process q")
     (event,) = span.events
 
-    assert "no route" == span.status.description
+    assert "ValueError: no route" == span.status.description
     assert "exception" == event.name
     assert "ValueError" == event.attributes["exception.type"]
     assert "no route" == event.attributes["exception.message"]
@@ -302,6 +302,17 @@ async def test_a_message_without_a_trace_begins_one(store, telemetry, tracing, r
 
     assert handled.parent is None
     assert () == handled.links
+
+
+async def test_header_names_are_the_same_in_any_case(store, telemetry, tracing, runs):
+    """A message that was sent on with the headers of a request goes on with its trace."""
+    trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    headers = {"Traceparent": f"00-{trace_id}-{span_id}-01"}
+    await store.queue("work").enqueue(1, EnqueueOpts(headers=headers))
+    runs(Worker(store, "work", asynchronous([]), middlewares=[tracing]))
+    await until(lambda: telemetry.spans)
+
+    assert (int(trace_id, 16), int(span_id, 16)) == parent_of(telemetry.one("process work"))
 
 
 async def test_baggage_travels_along(traced, tracing, runs):

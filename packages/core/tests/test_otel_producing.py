@@ -10,8 +10,9 @@ from opentelemetry import baggage, context
 from opentelemetry.trace import SpanKind, StatusCode
 from telemetry import Telemetry, traceparent
 
-from alkstore_core import DatabaseError, EnqueueOpts, Store, otel
+from alkstore_core import Closed, DatabaseError, EnqueueOpts, Store, otel
 from alkstore_core.headers import MAX_HEADERS_BYTES, encode_headers
+from alkstore_core.sync import SyncStore
 
 CUSTOM = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -127,6 +128,16 @@ async def test_a_trace_context_of_the_caller_s_own_stays(engine, traced, telemet
     assert SpanKind.CLIENT is span.kind
 
 
+@each_way
+async def test_header_names_are_the_same_in_any_case(engine, traced, telemetry, way):
+    """What a web framework calls `Traceparent` is a trace context, and gets no second one."""
+    await getattr(Sending(traced), way)({"Traceparent": CUSTOM})
+    span = telemetry.one(sent_by(way)[0])
+
+    assert [{"Traceparent": CUSTOM}] == stored_headers(engine)
+    assert [CUSTOM] == [traceparent_of(link) for link in span.links]
+
+
 def traceparent_of(link):
     """The header that a link's context came in."""
     return f"00-{link.context.trace_id:032x}-{link.context.span_id:016x}-01"
@@ -162,7 +173,11 @@ async def test_what_still_fits_is_sent(engine, traced, caplog):
 
 @pytest.mark.parametrize(
     ("own", "added"),
-    [({"traceparent": CUSTOM}, set()), ({"baggage": "tenant=mine"}, {"traceparent"})],
+    [
+        ({"traceparent": CUSTOM}, set()),
+        ({"baggage": "tenant=mine"}, {"traceparent"}),
+        ({"Baggage": "tenant=mine"}, {"traceparent"}),
+    ],
 )
 async def test_no_header_of_the_caller_s_is_replaced(engine, traced, own, added):
     """Nothing is mixed into a context of the caller's own; other headers keep their values."""
@@ -212,7 +227,7 @@ async def test_a_refused_sending_is_an_error(engine, traced, telemetry):
     span = telemetry.one("enqueue work")
 
     assert StatusCode.ERROR is span.status.status_code
-    assert "the disk is full" == span.status.description
+    assert "DatabaseError: the disk is full" == span.status.description
     assert "alkstore_core.errors.DatabaseError" == span.attributes["error.type"]
     assert ["exception"] == [event.name for event in span.events]
 
@@ -247,6 +262,31 @@ async def test_before_or_after_open(clock, telemetry):
 
     assert 1 == len(telemetry.named("enqueue early"))
     assert 2 == len(telemetry.named("enqueue late"))
+
+
+def test_a_blocking_store_is_traced(engine, telemetry):
+    """As the asynchronous store within it, which may be given as well."""
+    with SyncStore(Store(engine)) as store:
+        otel.instrument(store, **telemetry.providers)
+        store.queue("work").enqueue(1)
+        with store.transaction() as tx:
+            tx.publish_tx("facts", 1)
+
+    assert ["enqueue work", "publish facts"] == [span.name for span in telemetry.spans]
+
+
+def test_what_is_no_store_is_refused(store):
+    """With what would be one."""
+    with pytest.raises(TypeError, match="takes a Store or a SyncStore, not a Queue"):
+        otel.instrument(store.queue("work"))
+
+
+async def test_a_closed_store_is_refused(clock):
+    """None of it opens again, so tracing it is a mistake."""
+    async with Store(DictEngine(clock)) as store:
+        pass
+    with pytest.raises(Closed, match="construct and open a new one"):
+        otel.instrument(store)
 
 
 async def test_another_store_of_the_class_is_not_traced(clock, traced, telemetry):

@@ -126,7 +126,14 @@ class Runtime:
         """Let `tap` change each session that callers will use, the one of now included.
 
         Untapped stores pay nothing for it: sessions are made once, or once a transaction.
+
+        Raises:
+            Closed: the store was closed.
+            DatabaseError: this is a forked child.
+
         """
+        if self._state not in {"new", "open"}:
+            raise self._refusal()
         self._tap = tap
         if self._state == "open":
             tap(self._auto)

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import itertools
 import logging
+from typing import TYPE_CHECKING
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter
 
 from alkstore_core.errors import CodecError
 from alkstore_core.headers import decode_headers, encode_headers
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _log = logging.getLogger(__name__)
+
+
+class _AnyCase(Getter["Mapping[str, str]"]):
+    """Header names are the same in any case, as in HTTP, where they may come from."""
+
+    def get(self, carrier: Mapping[str, str], key: str) -> list[str] | None:
+        if key in carrier:
+            return [carrier[key]]
+        wanted = key.lower()
+        return [carrier[name] for name in carrier if name.lower() == wanted] or None
+
+    def keys(self, carrier: Mapping[str, str]) -> list[str]:
+        return list(carrier)
+
+
+_any_case = _AnyCase()
+
+
+def extracted(headers: dict[str, str], context: Context) -> Context:
+    """A context with what the headers bring along, which is also baggage and the like."""
+    return propagate.extract(headers, context, getter=_any_case)
 
 
 def creation_context(headers: dict[str, str] | None) -> trace.SpanContext | None:
     """The context that a message was made in, when its headers hold one."""
     if not headers:
         return None
-    span = trace.get_current_span(propagate.extract(headers, Context()))
+    span = trace.get_current_span(extracted(headers, Context()))
     found = span.get_span_context()
     return found if found.is_valid else None
 
@@ -36,7 +62,8 @@ def stamped(text: str | None, carrier: dict[str, str], where: str) -> str | None
     What does not fit is left out, the last first: a trace context fails no enqueue.
     """
     own = decode_headers(text) or {}
-    added = [(key, value) for key, value in carrier.items() if key not in own]
+    taken = {key.lower() for key in own}
+    added = [(key, value) for key, value in carrier.items() if key.lower() not in taken]
     for count in range(len(added), 0, -1):
         try:
             fitting = encode_headers({**own, **dict(itertools.islice(added, count))})

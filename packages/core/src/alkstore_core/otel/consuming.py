@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as contexts
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
-from alkstore_core.otel.carrying import creation_context
+from alkstore_core.otel.carrying import creation_context, extracted
+from alkstore_core.otel.guarding import Guard, error_text
 from alkstore_core.otel.naming import (
     ATTEMPT,
     BUCKETS,
@@ -114,6 +115,7 @@ class _Processing:
             description="Number of messages that handlers were called for.",
         )
         self._link_only = link_only
+        self._guard = Guard()
 
     async def run(
         self,
@@ -127,8 +129,13 @@ class _Processing:
         said = where.attributes("process", "process")
         if consumer is not None:
             said[CONSUMER] = consumer
-        span, context = self._start(where, headers, {**said, **details})
-        token = contexts.attach(context)
+        span: Span = trace.INVALID_SPAN
+        token = None
+        context = contexts.get_current()
+        with self._guard.step("starting a span"):
+            span, context = self._start(where, headers, {**said, **details})
+        with self._guard.step("making a span current"):
+            token = contexts.attach(context)
         began = time.perf_counter()
         error: BaseException | None = None
         try:
@@ -137,7 +144,9 @@ class _Processing:
             error = raised
             raise
         finally:
-            contexts.detach(token)
+            if token is not None:
+                with self._guard.step("leaving a span"):
+                    contexts.detach(token)
             self._end(span, error, said, time.perf_counter() - began)
             # A frame that holds the error whose traceback holds it would outlive both.
             del error
@@ -146,17 +155,17 @@ class _Processing:
         self, where: Destination, headers: dict[str, str] | None, said: dict[str, str | int]
     ) -> tuple[Span, Context]:
         ambient = trace.get_current_span()
-        creation = creation_context(headers)
         context = contexts.get_current()
         links: list[Link] = []
-        if creation is not None:
-            # What else the message brings along, such as baggage, goes with either parent.
-            context = propagate.extract(headers or {}, context)
-            links.append(Link(creation))
-            if self._link_only:
-                context = trace.set_span_in_context(ambient, context)
-            elif ambient.get_span_context().is_valid:
-                links.append(Link(ambient.get_span_context()))
+        with self._guard.step("reading a message's trace context"):
+            if headers and (creation := creation_context(headers)) is not None:
+                # What else the message brings along, such as baggage, goes with either parent.
+                context = extracted(headers, context)
+                links.append(Link(creation))
+                if self._link_only:
+                    context = trace.set_span_in_context(ambient, context)
+                elif ambient.get_span_context().is_valid:
+                    links.append(Link(ambient.get_span_context()))
         span = self._tracer.start_span(
             f"process {where.name}",
             context=context,
@@ -169,23 +178,36 @@ class _Processing:
     def _end(
         self, span: Span, error: BaseException | None, said: dict[str, str | int], seconds: float
     ) -> None:
-        end = ending(error)
-        said[OUTCOME] = str(end.outcome)
-        if end.timed_out:
-            said[ERROR] = "timeout"
-        elif end.outcome is Outcome.LOST:
-            said[ERROR] = "claim_lost"
-        elif error is not None and not isinstance(error, asyncio.CancelledError):
-            said[ERROR] = error_type(error)
-        elif end.outcome in _FAILED:
-            said[ERROR] = "cancelled"
-        span.set_attribute(OUTCOME, said[OUTCOME])
-        if ERROR in said:
-            span.set_attribute(ERROR, said[ERROR])
-            text = str(said[ERROR]) if error is None else str(error)
-            span.set_status(Status(StatusCode.ERROR, text))
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            span.record_exception(error)
-        span.end()
-        self._duration.record(seconds, said)
-        self._consumed.add(1, without_type(said))
+        """Each step for itself, so that the failure of one takes no other along."""
+        cancelled = isinstance(error, asyncio.CancelledError)
+        with self._guard.step("asking for an outcome"):
+            said.update(_ended(error))
+        with self._guard.step("telling a span its outcome"):
+            span.set_attributes({key: said[key] for key in (OUTCOME, ERROR) if key in said})
+            if ERROR in said:
+                text = str(said[ERROR]) if error is None or cancelled else error_text(error)
+                span.set_status(Status(StatusCode.ERROR, text))
+        if error is not None and not cancelled:
+            with self._guard.step("recording an exception"):
+                span.record_exception(error)
+        with self._guard.step("ending a span"):
+            span.end()
+        with self._guard.step("recording a metric"):
+            self._duration.record(seconds, said)
+        with self._guard.step("recording a metric"):
+            self._consumed.add(1, without_type(said))
+
+
+def _ended(error: BaseException | None) -> dict[str, str | int]:
+    """What the end of a handler is called."""
+    end = ending(error)
+    said: dict[str, str | int] = {OUTCOME: str(end.outcome)}
+    if end.timed_out:
+        said[ERROR] = "timeout"
+    elif end.outcome is Outcome.LOST:
+        said[ERROR] = "claim_lost"
+    elif error is not None and not isinstance(error, asyncio.CancelledError):
+        said[ERROR] = error_type(error)
+    elif end.outcome in _FAILED:
+        said[ERROR] = "cancelled"
+    return said
