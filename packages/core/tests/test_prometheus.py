@@ -89,6 +89,15 @@ async def test_names_with_every_character(store):
     assert 1 == seen["alkstore_queue_jobs", *labels]
 
 
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_limit_that_shows_nothing_is_refused(store, limit):
+    """A negative one would cut from the end; the application says so before it serves."""
+    with pytest.raises(ValueError, match=f"limit must be at least 1, not {limit}"):
+        await metrics_text(store, limit=limit)
+    with pytest.raises(ValueError, match=f"limit must be at least 1, not {limit}"):
+        metrics_app(store, limit=limit)
+
+
 async def test_series_are_bounded(store):
     """Beyond the limit nothing is shown but how many more there are."""
     for number in range(5):

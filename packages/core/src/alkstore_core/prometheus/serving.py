@@ -50,8 +50,10 @@ async def metrics_text(
     Raises:
         DatabaseError: the database refused.
         Closed: the store is not open.
+        ValueError: `limit` is below 1.
 
     """
+    _check(limit)
     families = families_of(await overview(store), limit)
     text: bytes = generate_latest(_Families(families))
     if registry is not None:
@@ -69,7 +71,12 @@ def metrics_app(
     it waits 20 seconds at most. A scrape that comes while another one is being answered gets
     the same answer, so a slow database counts for one of them at a time, however many there are.
     It asks nobody who they are: serve it where only your monitoring can reach it.
+
+    Raises:
+        ValueError: `limit` is below 1.
+
     """
+    _check(limit)
     flights = Flights()
 
     async def ask() -> str:
@@ -102,6 +109,11 @@ def metrics_app(
                 await _answer(send, scope, 200, text, kind)
 
     return app
+
+
+def _check(limit: int) -> None:
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
 
 
 class _Families:
