@@ -46,13 +46,13 @@ def do(path):
 def alkstore(path):
     """Run the command in this process."""
 
-    def run(*arguments, stdin=None, columns=80):
+    def run(*arguments, stdin=None, columns=80, url=None):
         return CliRunner().invoke(
             root,
             [*map(str, arguments)],
             input=stdin,
             prog_name="alkstore",
-            env={"ALKSTORE_URL": f"sqlite:///{path}", "COLUMNS": str(columns)},
+            env={"ALKSTORE_URL": url or f"sqlite:///{path}", "COLUMNS": str(columns)},
         )
 
     return run
@@ -202,6 +202,24 @@ def test_enqueue_takes_what_its_options_say(told, do, alkstore):
         job.dead_letter_retention_s,
     )
     assert f"{made['id'] + 1}\n" == alkstore("enqueue", "mail", "-", stdin="[1]").stdout
+
+
+def test_the_database_may_be_named_before_the_command(do, path, tmp_path, alkstore):
+    """It wins over the environment's, and the one behind the command over both."""
+    do(lambda store: store.queue("mail").enqueue(1))
+    url, nowhere = f"sqlite:///{path}", f"sqlite:///{tmp_path / 'nowhere.db'}"
+
+    for arguments in (
+        ("--url", url, "jobs", "mail"),
+        ("--url", url, "dead", "list", "mail"),
+        ("--url", nowhere, "jobs", "mail", "--url", url),
+        ("--url", nowhere, "schedules", "--url", url),
+    ):
+        done = alkstore(*arguments, url="sqlite:///elsewhere.db")
+        assert 0 == done.exit_code, done.output
+    assert 3 == alkstore("--url", nowhere, "jobs", "mail").exit_code
+    useless = alkstore("--url", url, "completion", "bash")
+    assert (2, True) == (useless.exit_code, "completion takes no --url" in useless.stderr)
 
 
 @pytest.mark.parametrize("options", [("--visibility-timeout", 0), ("--delay", 5, "--run-at", 100)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from attrs import frozen
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ I64: Final = click.IntRange(-(2**63), I64_MAX)
 OFFSET: Final = click.IntRange(0, I64_MAX)
 LIMIT: Final = click.IntRange(1, 10_000)
 
+_URL: Final = "alkstore_core.cli.url"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -124,14 +126,44 @@ class Header(PairParam):
 
 
 def url_option(command: F) -> F:
-    """`--url`, or the environment."""
+    """`--url` behind the command, or else before it, or else the environment."""
+
+    def nearest(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
+            return value
+        given = url_before(ctx)
+        return value if given is None else given
+
     return click.option(
         "--url",
         envvar="ALKSTORE_URL",
         show_envvar=True,
         metavar="URL",
+        callback=nearest,
         help="The database, such as sqlite:///app.db or postgresql://host/name.",
     )(command)
+
+
+def url_option_before(group: F) -> F:
+    """`--url` of the command as a whole, for whichever part of it follows."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        # Click shares what is in there with the contexts below.
+        ctx.meta[_URL] = value
+
+    return click.option(
+        "--url",
+        metavar="URL",
+        callback=keep,
+        expose_value=False,
+        help="The database, for the command that follows; its own --url wins.",
+    )(group)
+
+
+def url_before(ctx: click.Context) -> str | None:
+    """What `--url` before the command said."""
+    given: str | None = ctx.meta.get(_URL)
+    return given
 
 
 def json_option(command: F) -> F:

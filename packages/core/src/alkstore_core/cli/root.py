@@ -15,6 +15,7 @@ from alkstore_core.cli.doctor import doctor
 from alkstore_core.cli.enqueue import enqueue
 from alkstore_core.cli.jobs import jobs, sweep
 from alkstore_core.cli.listen import listen
+from alkstore_core.cli.params import url_before, url_option_before
 from alkstore_core.cli.schedules import locks, schedules
 from alkstore_core.cli.status import status
 from alkstore_core.cli.statuses import BROKEN_PIPE, silence_stdout, status_of
@@ -52,6 +53,18 @@ class Root(click.Group):
             return run()
         sys.exit(status_of(run))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, which has to have a use for a `--url` before it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        takes = isinstance(command, click.Group) or (
+            command is not None and any(param.name == "url" for param in command.params)
+        )
+        if url_before(ctx) is not None and not takes:
+            ctx.fail(f"{name} takes no --url")
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and see that all it said has left."""
         try:
@@ -83,10 +96,11 @@ PARTS: Final[tuple[click.Command, ...]] = (
 
 
 @click.group(cls=Root, commands=PARTS, context_settings={"help_option_names": ["-h", "--help"]})
+@url_option_before
 @click.version_option(package_name="alkstore-core", prog_name="alkstore")
 def root() -> None:
     """Look into a store, and do for it what nobody else does.
 
-    The database is named by --url, or by ALKSTORE_URL, where no list of processes shows its
-    password.
+    The database is named by --url, before or behind the command, or by ALKSTORE_URL, where no
+    list of processes shows its password.
     """
