@@ -39,7 +39,7 @@ def test_metrics():
     """Every metric of Prometheus' has a row."""
     registry = CollectorRegistry()
     WorkerMetrics(registry=registry)
-    nothing = Overview(queues=(), streams=(), locks=(), schedules=())
+    nothing = Overview(at=0, queues=(), streams=(), locks=(), schedules=())
     families = [*registry.collect(), *families_of(nothing, 1)]
     named = {f.name + ("_total" if f.type == "counter" else "") for f in families}
 
