@@ -8,6 +8,7 @@ from outcomes import ENDINGS, Scenes
 
 from alkstore_core import CodecError, DatabaseError
 from alkstore_core.worker import Consumer, Ending, Fail, Outcome, Retry, ending
+from alkstore_core.worker.endings import ends_the_loop
 
 
 class Hearing:
@@ -42,10 +43,10 @@ async def test_a_middleware_hears_what_becomes_of_a_job(engine, store, runs, clo
     assert [Ending(outcome=Outcome(outcome), timed_out=timed_out)] == hearing.heard
 
 
-async def test_a_handler_that_ends_in_spite_of_its_timeout_is_acked(
+async def test_a_handler_that_returns_when_its_time_is_up_is_retried(
     engine, store, work, clock, hearing
 ):
-    """It was cancelled, and returned all the same: so the job is done."""
+    """It was cancelled, and returned all the same: that is no answer, as with a thread."""
     await store.queue("q").enqueue(1)
     begun = []
 
@@ -59,9 +60,9 @@ async def test_a_handler_that_ends_in_spite_of_its_timeout_is_acked(
     work(handler, timeout=5, middlewares=[hearing])
     await until(lambda: begun and 1_005 in {s.due for s in clock._sleepers})
     await clock.advance(5)
-    await until(lambda: not engine.data.jobs)
+    await until(lambda: hearing.heard)
 
-    assert [Outcome.ACKED] == [heard.outcome for heard in hearing.heard]
+    assert [Ending(outcome=Outcome.RETRIED, timed_out=True)] == hearing.heard
 
 
 EVENTS = {
@@ -140,3 +141,19 @@ async def test_a_middleware_hears_that_a_consumer_was_cut(
 def test_beside_any_worker_the_error_alone_decides(error, outcome):
     """A loop of one's own may use the same middlewares."""
     assert Ending(outcome=outcome) == ending(error)
+
+
+async def test_a_coroutine_that_is_closed_has_not_failed():
+    """Nobody runs it any more, so nothing is told of it; a handler's own `GeneratorExit` is."""
+    task = asyncio.current_task()
+    other = asyncio.ensure_future(asyncio.sleep(0))
+
+    def closed_without_a_loop():
+        return ends_the_loop(GeneratorExit(), task)
+
+    assert not ends_the_loop(GeneratorExit(), task)
+    assert ends_the_loop(GeneratorExit(), other)
+    assert await asyncio.to_thread(closed_without_a_loop)
+    assert ends_the_loop(KeyboardInterrupt(), task)
+    assert not ends_the_loop(SystemExit(), task)
+    await other

@@ -130,6 +130,7 @@ async def test_nothing_is_claimed_while_no_slot_is_free(engine, store, work):
         (Fail("never"), JobState.DEAD, "never"),
         (Fail(), JobState.DEAD, "failed"),
         (SystemExit(3), JobState.PENDING, "SystemExit: 3"),
+        (GeneratorExit("mine"), JobState.PENDING, "GeneratorExit: mine"),
         (
             asyncio.CancelledError(),
             JobState.PENDING,

@@ -6,7 +6,7 @@ import threading
 import pytest
 from dict_engine import until
 
-from alkstore_core import DatabaseError, JobState, QueueOpts
+from alkstore_core import DatabaseError, JobHandle, JobState, QueueOpts
 from alkstore_core.worker import ClaimLost
 from alkstore_core.worker import pulse as pulse_module
 
@@ -177,11 +177,11 @@ async def test_a_job_that_takes_too_long_is_cancelled_and_retried(
     assert ["its time is up"] == endless.cancelled
 
 
-async def test_a_handler_that_ends_in_spite_of_its_timeout_has_done_its_work(
+async def test_a_handler_that_returns_when_its_time_is_up_has_not_done_its_work(
     engine, store, work, clock
 ):
-    """Who catches the cancellation and returns is taken at its word."""
-    await store.queue("q").enqueue(1)
+    """Who swallows the cancellation, as a library may, and returns is retried as anybody else."""
+    await store.queue("q", QueueOpts(backoff_base_s=10)).enqueue(1)
     begun = asyncio.Event()
 
     async def handler(_):
@@ -195,7 +195,33 @@ async def test_a_handler_that_ends_in_spite_of_its_timeout_has_done_its_work(
     await begun.wait()
     await asleep(clock, 1_020)
     await clock.advance(20)
+    await until(lambda: job(engine).state is JobState.PENDING)
+
+    assert "timed out after 20 s" == job(engine).last_error
+    assert "ack" not in engine.calls
+
+
+async def test_a_handler_that_settles_when_its_time_is_up_is_left_as_settled(
+    engine, store, work, clock
+):
+    """Who has done the work in spite of the time-out says so by its handle."""
+    await store.queue("q").enqueue(1)
+    begun = asyncio.Event()
+
+    async def handler(handle: JobHandle):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await handle.ack()
+
+    work(handler, timeout=20)
+    await begun.wait()
+    await asleep(clock, 1_020)
+    await clock.advance(20)
     await until(lambda: not engine.data.jobs)
+
+    assert "requeue" not in engine.calls
 
 
 async def test_a_handler_that_will_not_be_cancelled_keeps_its_claim(engine, store, work, clock):
@@ -218,7 +244,7 @@ async def test_a_handler_that_will_not_be_cancelled_keeps_its_claim(engine, stor
         await clock.advance(5)
         await until(lambda at=second: job(engine).claim_expires_at > at + 15)
     go.set()
-    await until(lambda: not engine.data.jobs)
+    await until(lambda: job(engine).state is JobState.PENDING)
 
 
 async def test_a_plain_function_that_takes_too_long_is_retried_when_it_returns(

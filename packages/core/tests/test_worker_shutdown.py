@@ -1,6 +1,7 @@
 """Workers: how they end."""
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -72,6 +73,27 @@ async def test_after_the_grace_period_the_rest_is_given_back(engine, store, work
     for number in (1, 2):
         assert (JobState.PENDING, 0) == (job(engine, number).state, job(engine, number).attempts)
         assert job(engine, number).last_error is None
+
+
+async def test_a_handler_that_returns_when_it_is_cut_gives_its_job_back(engine, store, work, clock):
+    """Who swallows the cancellation and returns has not done its work."""
+    await store.queue("q").enqueue(1)
+    begun = asyncio.Event()
+
+    async def handler(_):
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    running = work(handler, grace=10)
+    await begun.wait()
+    running.stop.stop()
+    await asleep(clock, 1_010)
+    await clock.advance(10)
+    await running.task
+
+    assert (JobState.PENDING, 0) == (job(engine).state, job(engine).attempts)
+    assert job(engine).last_error is None
 
 
 async def test_abort_ends_the_grace_period(engine, store, work, endless):

@@ -13,6 +13,7 @@ from alkstore_core.stop import StopToken
 from alkstore_core.transactions import TxHandle
 from alkstore_core.values import StreamEvent
 from alkstore_core.worker.alarm import Alarm, Backoff, until_stopped_or
+from alkstore_core.worker.doubts import Doubt
 from alkstore_core.worker.endings import (
     ACKED,
     LOST,
@@ -21,6 +22,7 @@ from alkstore_core.worker.endings import (
     Ending,
     Outcome,
     attempt_under_way,
+    ends_the_loop,
 )
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.leases import Lease, lease_name
@@ -60,7 +62,8 @@ class Consumer(Runner):
     `Retry` says; no later event is handled before. After `max_attempts` tries, or at once when
     it raises `Fail` or `CodecError`, `on_poison` decides: `"stop"` ends the consumer with
     `PoisonedEvent`, `"skip"` logs an error and goes on behind the event. Without `max_attempts`
-    it tries for ever. A `DatabaseError`, of this store or another, does not count as a try.
+    it tries for ever. A `DatabaseError`, of the handler or of its commit, counts as a try only if
+    one came right before it, and this store takes a write after each of them.
 
     Once stopped it lets the handler end for `grace` seconds, then cancels it. Its event comes
     again. A plain function cannot be cancelled; like an async one that does not end it is left to
@@ -100,6 +103,7 @@ class Consumer(Runner):
         self._label = f"consumer {name!r} of stream {self._stream.name!r}"
         self._threads = Threads(f"alkstore-{self._stream.name}-{name}")
         self._tx: TxHandle | None = None
+        self._called = False
         callee = Callee(
             handler,
             store,
@@ -263,24 +267,20 @@ class Consumer(Runner):
     async def _handle(self, event: StreamEvent) -> bool:
         """Until the event is behind us, or `False` when it is no longer for us to try."""
         attempts = 0
-        outage = Backoff()
+        outage, doubt = Backoff(), Doubt(self._answers)
         while True:
             number = attempts + 1
-            judge = functools.partial(self._ending, number)
+            judge = functools.partial(self._ending, number, doubt)
             attempt_under_way.set(Attempt(number, self._name, judge))
+            self._called = not self._in_tx
             try:
                 await (self._call_in_tx(event) if self._in_tx else self._call(event))
-            except (KeyboardInterrupt, GeneratorExit):
-                raise
-            except BaseException as error:  # noqa: BLE001 - also `sys.exit` is a failed try.
+            except BaseException as error:  # also `sys.exit` is a failed try.
+                if ends_the_loop(error, self._following):
+                    raise
                 if self._was_cut(error):
                     return False
-                if isinstance(error, DatabaseError):
-                    told = self._event("event.refused", offset=event.offset)
-                    said = (self._label, event.offset, error)
-                    _log.warning("%s: offset %d: %s", *said, exc_info=error, extra=told)
-                    await until_stopped_or(self._ended, asyncio.sleep(outage.take()))
-                else:
+                if await doubt.counts(error, called=self._called):
                     # A handler may meet other stores; that ours was closed is no event's fault.
                     self._store.check()
                     attempts += 1
@@ -288,6 +288,11 @@ class Consumer(Runner):
                         self._poisoned(event, error)
                         return True
                     await self._wait_before_next(event, error, attempts)
+                else:
+                    told = self._event("event.refused", offset=event.offset)
+                    said = (self._label, event.offset, error)
+                    _log.warning("%s: offset %d: %s", *said, exc_info=error, extra=told)
+                    await until_stopped_or(self._ended, asyncio.sleep(outage.take()))
             else:
                 await self._passed(event)
                 return True
@@ -317,18 +322,32 @@ class Consumer(Runner):
             # Before the handler: should it commit by itself, then with the offset.
             await tx.save_offset_tx(stream, name, event.offset)
             self._tx = tx
+            self._called = True
             try:
                 await self._call(event)
             finally:
                 self._tx = None
+        if not tx._tx.committed:  # noqa: SLF001 - of core, as this; for others the commit's word.
+            raise RuntimeError(
+                f"the handler of {self._label} rolled its transaction back and returned, so its "
+                "event is not handled: raise instead, such as Retry or Fail"
+            )
 
-    def _ending(self, attempts: int, error: BaseException | None) -> Ending:
+    async def _answers(self) -> bool:
+        """Whether the database takes a write; this one changes nothing."""
+        try:
+            await self._stream.save_offset(self._name, 0)
+        except DatabaseError:
+            return False
+        return True
+
+    def _ending(self, attempts: int, doubt: Doubt, error: BaseException | None) -> Ending:
         """What becomes of the event under way if its handler ends now, in this attempt."""
         if error is None:
             return ACKED
         if self._cut:
             return RELEASED if self._stopping else LOST
-        if not isinstance(error, DatabaseError) and self._is_poison(error, attempts):
+        if doubt.counts_if_answered(error) and self._is_poison(error, attempts):
             return Ending(outcome=Outcome.DEAD)
         return Ending(outcome=Outcome.RETRIED)
 

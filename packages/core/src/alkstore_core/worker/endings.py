@@ -70,6 +70,20 @@ class Attempt(NamedTuple):
 attempt_under_way: Final[ContextVar[Attempt | None]] = ContextVar("alkstore_attempt", default=None)
 
 
+def ends_the_loop(error: BaseException, task: asyncio.Task[None] | None) -> bool:
+    """Whether not the handler ended by this, but what runs it: by Ctrl-C, or as nobody runs it.
+
+    A coroutine that is closed sees a `GeneratorExit`, and not as the task it was. Raised by the
+    handler of a task that runs it is a failure like any other.
+    """
+    if not isinstance(error, GeneratorExit):
+        return isinstance(error, KeyboardInterrupt)
+    try:
+        return task is None or asyncio.current_task() is not task
+    except RuntimeError:
+        return True
+
+
 def ending(error: BaseException | None) -> Ending:
     """For middlewares: what follows if the call that they wrap ends with `error`, or without.
 

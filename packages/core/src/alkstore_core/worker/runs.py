@@ -40,18 +40,15 @@ class Run:
 
     __slots__ = (
         *("beat_at", "began_at", "begun", "cause", "cut_at", "ends_at", "finished", "handle"),
-        *("in_thread", "task"),
+        "task",
     )
 
-    def __init__(
-        self, handle: JobHandle, mark: float, timeout: float | None, *, in_thread: bool = False
-    ) -> None:
+    def __init__(self, handle: JobHandle, mark: float, timeout: float | None) -> None:
         self.handle: JobHandle = handle
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
         self.begun: bool = False
         self.finished: bool = False
-        self.in_thread: bool = in_thread
         self.began_at: float = mark
         self.ends_at: float = math.inf if timeout is None else mark + timeout
         seconds = handle.job.visibility_timeout_s
@@ -73,12 +70,13 @@ class Run:
             return LOST
         if self.handle.settled:
             return SETTLED
-        # A thread was told nothing, so what it returns is no answer to it.
-        late = self.cause is Cause.TIMEOUT and (error is not None or self.in_thread)
-        if error is None and not late:
-            return ACKED
+        # A handler that returns once it was cut may have swallowed its cancellation half way
+        # through, and a thread was told nothing: that is no answer to it.
         if self.cause is Cause.SHUTDOWN:
             return RELEASED
+        late = self.cause is Cause.TIMEOUT
+        if error is None and not late:
+            return ACKED
         job = self.handle.job
         hopeless = isinstance(error, (Fail, CodecError)) and not late
         if hopeless or job.attempts >= job.max_attempts:

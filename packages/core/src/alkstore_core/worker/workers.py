@@ -13,7 +13,7 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
-from alkstore_core.worker.endings import Attempt, Outcome, attempt_under_way
+from alkstore_core.worker.endings import Attempt, Outcome, attempt_under_way, ends_the_loop
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.logs import Events, job_event, source
 from alkstore_core.worker.outcomes import ClaimLost
@@ -49,6 +49,8 @@ class Worker(Runner):
       A plain function cannot be cancelled: it loses its heartbeat, and the job is retried when
       it returns, or when its claim lapses;
     * it settles the `JobHandle` itself: left alone.
+
+    That a handler returns after it was cancelled is no answer: its job is retried, or given back.
 
     Heartbeats keep the claims of whatever runs. A handler whose claim is lost is cancelled (see
     `ClaimLost`) before anybody else can have the job. Jobs are handed out at least once, so
@@ -202,8 +204,7 @@ class Worker(Runner):
 
     def _start(self, handles: list[JobHandle], mark: float) -> None:
         loop = asyncio.get_running_loop()
-        in_thread = not self._is_async
-        runs = [Run(handle, mark, self._timeout, in_thread=in_thread) for handle in handles]
+        runs = [Run(handle, mark, self._timeout) for handle in handles]
         self._running += len(runs)
         self._debugs = _log.isEnabledFor(logging.DEBUG)
         for run in runs:
@@ -228,9 +229,9 @@ class Worker(Runner):
             attempt_under_way.set(Attempt(run.handle.job.attempts, None, run.ending))
         try:
             await self._call(run.handle)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - also `sys.exit` ends no worker.
+        except BaseException as error:  # also `sys.exit` ends no worker.
+            if ends_the_loop(error, run.task):
+                raise
             self._ended(run, error)
         else:
             self._ended(run, None)
