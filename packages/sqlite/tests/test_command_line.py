@@ -1,6 +1,7 @@
 """`alkstore` on a real file: what it shows, what it does, and how it ends."""
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -8,6 +9,7 @@ import pty
 import select
 import shlex
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -565,7 +567,7 @@ def test_copy_is_refused_in_one_sentence(do, path, tmp_path, alkstore):
     nameless = alkstore("copy", "@NO_SUCH_URL", f"sqlite:///{path}")
 
     assert (1, 1, 3) == (same.exit_code, busy.exit_code, missing.exit_code)
-    assert (2, 1) == (nameless.exit_code, unwritable.exit_code)
+    assert (2, 74) == (nameless.exit_code, unwritable.exit_code)
     assert str(nowhere) in unwritable.stderr
     assert "one database" in same.stderr
     assert "stop its workers" in busy.stderr
@@ -656,6 +658,38 @@ empty = App()
 
 def function(): ...
 """
+
+
+def test_a_foreign_file_is_left_as_it_is(alkstore, path):
+    """Whoever looks makes no tables in somebody else's file."""
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE t (x)")
+    before = path.read_bytes()
+    for command in (["status"], ["jobs", "q"], ["dead", "list", "q"], ["doctor"]):
+        done = alkstore(*command)
+        assert "without a table of alkstore's" in done.output
+        assert done.exit_code == 3
+    assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("wrong", ["mails", "Mail"])
+def test_a_worker_tells_of_jobs_that_it_does_not_serve(do, start, tmp_path, wrong):
+    """A mistyped name is not waited for in silence, and neither is a mistyped file."""
+    do(lambda store: store.queue("mail").enqueue(1))
+    do(lambda store: store.outbox(wrong).enqueue(1))
+    (tmp_path / "tasks.py").write_text(
+        f"from alkstore_core.worker import App\napp = App()\n"
+        f"@app.handler({wrong!r})\nasync def f(_): pass\n"
+    )
+    for options, expected in (
+        ([], [f"app.db: queue {wrong!r}", "wait in queue 'mail'", f"wait in outbox {wrong!r}"]),
+        (["--url", "sqlite:///other.db"], ["there was no file", f"other.db: queue {wrong!r}"]),
+    ):
+        process = start("worker", "tasks:app", "--no-schedules", *options)
+        for text in expected:
+            while text not in (line := process.stderr.readline()):
+                assert line
+        process.kill()
 
 
 def test_a_worker_runs_an_app_until_a_signal(do, start, tmp_path):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -22,15 +22,15 @@ from rich.text import Text
 
 from alkstore_core import Closed, DatabaseError, copy_store
 from alkstore_core.cli.amounts import count
+from alkstore_core.cli.mapfile import check_two_files, whole_file
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, paper, show
 from alkstore_core.cli.params import json_option
 from alkstore_core.cli.sheets import Column, Sheet
-from alkstore_core.cli.statuses import say
+from alkstore_core.cli.statuses import NotWritten, say
 
 if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
     from rich.progress import TaskID
 
@@ -85,31 +85,29 @@ def _url(given: str) -> str:
 
 
 async def _copy(source: str, target: str, map_file: Path | None, batch: int) -> CopyReport:
-    async with opened(source) as old, opened(target, create=True) as new:
-        with _whole_file(map_file) as file, _progress() as tell:
-            try:
-                return await copy_store(old, new, map_to=file, progress=tell, batch=batch)
-            except (asyncio.CancelledError, Closed, DatabaseError):
-                say("the copy is not whole; run the same command again, and it goes on")
-                raise
-
-
-@contextlib.contextmanager
-def _whole_file(path: Path | None) -> Generator[io.TextIOBase | None]:
-    """A file that has its name when it is whole, and not before."""
-    if path is None:
-        yield None
-        return
-    part = path.with_name(f"{path.name}.part")
+    check_two_files(source, target)
+    report = None
     try:
-        with part.open("w", encoding="utf-8") as file:
-            yield file
-        part.replace(path)
-    except OSError as error:
-        raise click.FileError(str(error.filename or path), error.strerror) from None
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
+        # The map is begun before a target is made.
+        with whole_file(map_file, (source, target)) as file:
+            async with opened(source) as old, opened(target, create=True) as new:
+                with _progress() as tell:
+                    report = await _hinting(
+                        copy_store(old, new, map_to=file, progress=tell, batch=batch)
+                    )
+    except NotWritten:
+        if report is not None:
+            say("the copy is whole, but its map is not; run the same command again")
+        raise
+    return report
+
+
+async def _hinting(copying: Coroutine[Any, Any, CopyReport]) -> CopyReport:
+    try:
+        return await copying
+    except (asyncio.CancelledError, Closed, DatabaseError, NotWritten):
+        say("the copy is not whole; run the same command again, and it goes on")
+        raise
 
 
 @contextlib.contextmanager

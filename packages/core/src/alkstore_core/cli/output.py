@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -10,13 +11,58 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.console import Console
 
+from alkstore_core.cli.statuses import NotWritten
+
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import NoReturn
 
     from rich.console import RenderableType
 
 WIDE: Final = 500
 """Columns where stdout is no terminal: a file or a pipe has no edge to fit into."""
+
+
+@contextlib.contextmanager
+def written(what: str) -> Generator[None]:
+    """While it lasts, what is not taken is told of `what`; a reader that leaves is no such error.
+
+    Raises:
+        NotWritten: the file or device has refused.
+
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotWritten(f"{what} cannot be written: {error.strerror or error}") from error
+
+
+class Told:
+    """A text or binary file whose errors in writing are `NotWritten`."""
+
+    def __init__(self, file: Any, what: str) -> None:
+        self._file = file
+        self._what = what
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    @property
+    def buffer(self) -> Told:
+        """What is below it, for whoever brings an encoding of their own."""
+        return Told(self._file.buffer, self._what)
+
+    def write(self, data: Any) -> int:
+        """As the file's own."""
+        with written(self._what):
+            return int(self._file.write(data))
+
+    def flush(self) -> None:
+        """As the file's own."""
+        with written(self._what):
+            self._file.flush()
 
 
 class _Paper(Console):

@@ -29,6 +29,8 @@ OK: Final = 0
 REFUSED: Final = 1
 USAGE: Final = 2
 DATABASE: Final = 3
+NOT_WRITTEN: Final = 74
+"""`EX_IOERR` of sysexits.h."""
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
@@ -45,6 +47,12 @@ class NoDatabase(click.ClickException):
     """There is no database where the URL says there is one."""
 
     exit_code = DATABASE
+
+
+class NotWritten(click.ClickException):
+    """What it was to write, its output or a file, was not taken, and the sentence says why."""
+
+    exit_code = NOT_WRITTEN
 
 
 class NotInstalled(click.ClickException):

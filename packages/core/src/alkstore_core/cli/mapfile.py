@@ -1,0 +1,95 @@
+"""The file of `copy --map`: it has its name when it is whole, and replaces nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from alkstore_core.cli.output import Told, written
+from alkstore_core.cli.statuses import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+_SCHEME: Final = "sqlite:///"
+_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+"""What the names of the files of one SQLite database end with."""
+
+
+def database_file(url: str) -> Path | None:
+    """The file of a SQLite database's URL, and `None` of any other one's."""
+    path = url[len(_SCHEME) :]
+    return Path(path) if url[: len(_SCHEME)].lower() == _SCHEME and path else None
+
+
+def check_two_files(source: str, target: str) -> None:
+    """Refuse two names of one SQLite file, which a lock would not find if they are hard links.
+
+    Raises:
+        Refused: source and target are one file.
+
+    """
+    one, other = database_file(source), database_file(target)
+    if one is not None and other is not None and _same(one, other):
+        raise Refused(f"source and target are one database, {one}; name another target")
+
+
+@contextlib.contextmanager
+def whole_file(path: Path | None, urls: Sequence[str]) -> Generator[Told | None]:
+    """A new file that takes the place of `path` when it was left without an error.
+
+    A symlink stays one: what it leads to is replaced.
+
+    Raises:
+        Refused: `path` belongs to one of the databases of `urls`, or is no regular file.
+        NotWritten: it cannot be written there.
+
+    """
+    if path is None:
+        yield None
+        return
+    what = f"the map {path}"
+    with written(what):
+        real = Path(os.path.realpath(path))
+        _check(path, real, urls)
+        part = real.with_name(f".alkstore-{secrets.token_hex(8)}.part")
+        file = part.open("x", encoding="utf-8")
+    try:
+        yield Told(file, what)
+        with written(what):
+            file.flush()
+            os.fsync(file.fileno())
+            if real.exists():
+                shutil.copymode(real, part)
+            part.replace(real)
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def _check(path: Path, real: Path, urls: Sequence[str]) -> None:
+    for url in urls:
+        file = database_file(url)
+        if file is None:
+            continue
+        for name in (os.fspath(file), os.path.realpath(file)):
+            for end in _BESIDE:
+                if _same(real, Path(name + end)):
+                    raise Refused(f"--map {path} would replace a file of the database {file}")
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(real.stat().st_mode):
+            raise Refused(f"--map {path} is no regular file, which alone can be replaced")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except FileNotFoundError:
+        return os.path.realpath(one) == os.path.realpath(other)
