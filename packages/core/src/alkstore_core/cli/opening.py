@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -41,11 +42,27 @@ async def opened(url: str | None, *, create: bool = False) -> AsyncGenerator[Sto
             "a database in memory ends with its process, and this one has just begun: name the "
             "file or the server that your application uses"
         )
+    path = file_of(url)
     # An operator who mistypes a path is not to look at an empty file and be content.
-    if not create and _is_missing(url):
-        raise NoDatabase(f"there is no file {url[len(_FILE) :]}")
+    if path is not None and not create:
+        if not path.exists():
+            raise NoDatabase(
+                f"there is no file {path}: your application makes it, or alkstore worker, or "
+                "--create where a command has that"
+            )
+        if not await asyncio.to_thread(_has_tables, path):
+            raise NoDatabase(
+                f"{path} is a SQLite file without a table of alkstore's, and was left as it is: "
+                "name the file that your application uses"
+            )
     async with open_store(url) as store:
         yield store
+
+
+def file_of(url: str) -> Path | None:
+    """The absolute path of a SQLite URL; `None` for those of other engines."""
+    path = url[len(_FILE) :]
+    return Path(path).absolute() if url[: len(_FILE)].lower() == _FILE and path else None
 
 
 def source_of(store: Store, name: str, *, outbox: bool) -> JobSource:
@@ -53,6 +70,15 @@ def source_of(store: Store, name: str, *, outbox: bool) -> JobSource:
     return store.outbox(name).backing if outbox else store.queue(name)
 
 
-def _is_missing(url: str) -> bool:
-    path = url[len(_FILE) :]
-    return url[: len(_FILE)].lower() == _FILE and bool(path) and not Path(path).exists()
+def _has_tables(path: Path) -> bool:
+    """Whether a store was opened on that file before; a file that says nothing may be one.
+
+    Opening it as a store would make the tables, in whoever's file it is.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as file:
+            found = file.execute("SELECT 1 FROM sqlite_master WHERE name = '__alkstore_meta'")
+            return found.fetchone() is not None
+    except sqlite3.Error:
+        # The engine says better what is wrong with it.
+        return True

@@ -13,14 +13,18 @@ import click
 
 from alkstore_core import AlkstoreError
 from alkstore_core.cli.escaping import safe
-from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.opening import file_of, opened, run
 from alkstore_core.cli.params import url_option
 from alkstore_core.cli.statuses import Refused
+from alkstore_core.overview import overview
 from alkstore_core.worker import App
 from alkstore_core.worker import run as run_all
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
+
+    from alkstore_core import Store
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -48,6 +52,8 @@ def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> 
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    # Seven lines of its own plumbing before the first of ours.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     try:
         run(_work(url, found, schedules=not no_schedules))
     except BaseExceptionGroup as errors:
@@ -83,15 +89,32 @@ def load(spec: str) -> App:
 
 
 async def _work(url: str | None, app: App, *, schedules: bool) -> None:
+    path = file_of(url or "")
+    made = path is not None and not path.exists()
     async with opened(url, create=True) as store:
+        where = str(path) if path is not None else safe(url or "")
         try:
             runners = app.runners(store)
         except (AlkstoreError, TypeError, ValueError) as error:
             raise Refused(f"the App cannot be run: {error}") from None
         if not runners and not schedules:
             raise Refused("the App has no handler, and schedules are left out: nothing to do")
-        _log.info("%d handlers on %s", len(runners), safe(url or ""))
+        if made:
+            _log.warning("there was no file %s: made a new database", where)
+        served = sorted(map(str, runners))
+        if served:
+            _log.info("on %s: %s", where, ", ".join(served))
+        else:
+            _log.warning("on %s: the App has no handler, only schedules are fired", where)
+        await _tell_unserved(store, served)
         await run_all(*runners, schedules=store if schedules else None)
+
+
+async def _tell_unserved(store: Store, served: Collection[str]) -> None:
+    """Where a name is mistyped, jobs would otherwise wait in silence, and so would we."""
+    for seen in (await overview(store)).queues:
+        if seen.stats.ready and (what := f"{seen.kind} {seen.name!r}") not in served:
+            _log.info("jobs wait in %s, which no handler of this process serves", what)
 
 
 def _told(error: BaseException) -> str:

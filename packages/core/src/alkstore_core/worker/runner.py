@@ -32,7 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 class Runner(ABC):
-    """Runs until it is stopped, then gives what runs some time, then cuts it short."""
+    """Runs until it is stopped, then gives what runs some time, then cuts it short.
+
+    As a text it is what it serves: `queue 'mails'`, or `consumer 'c' of stream 's'`.
+    """
+
+    _label: str
+
+    def __str__(self) -> str:
+        return self._label
 
     def __init__(self, store: Store, grace: float) -> None:
         if not grace >= 0:
