@@ -63,6 +63,7 @@ def test_scheme_chooses_the_engine(installed, clock, scheme, url):
         (f"postgresql+psycopg://u:{SECRET}@h/db", "pip install alkstore-postgres"),
         ("mem:", "pip install alkstore-mem"),
         (f"mysql://u:{SECRET}@h/db", "no engine knows this URL's scheme; installed: none"),
+        (f"postgres://u:{SECRET}@h/db", "this URL's scheme; write postgresql://; installed"),
         (f"{SECRET}:x@h", "no engine knows"),
         (f"u{SECRET}@h/db", "starts with a scheme"),
         ("", "starts with a scheme"),

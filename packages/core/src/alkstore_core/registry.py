@@ -65,8 +65,9 @@ def _factory(scheme: str) -> Any:
         )
     names = sorted({entry.name for entry in installed})
     known = ", ".join(f"{name} (pip install {package})" for name, package in KNOWN.items())
+    hint = "; write postgresql://" if family == "postgres" else ""
     raise DatabaseError(
-        f"no engine knows this URL's scheme; installed: {', '.join(names) or 'none'}; "
+        f"no engine knows this URL's scheme{hint}; installed: {', '.join(names) or 'none'}; "
         f"available: {known}"
     )
 

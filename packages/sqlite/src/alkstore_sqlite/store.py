@@ -47,7 +47,7 @@ def engine_from_url(url: str, *, clock: Clock | None = None) -> SqliteStore:
     path = url[len(_SCHEME) :]
     if url[: len(_SCHEME)].lower() != _SCHEME or not path:
         raise DatabaseError(
-            "a SQLite URL is sqlite:/// and then the path: sqlite:///app.db for a file in the "
-            "working directory, sqlite:////var/lib/app.db for an absolute path"
+            "a SQLite URL is sqlite:/// without a driver, and then the path: sqlite:///app.db for "
+            "a file in the working directory, sqlite:////var/lib/app.db for an absolute path"
         )
     return SqliteStore(path, clock=clock)
