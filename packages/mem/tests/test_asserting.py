@@ -1,13 +1,30 @@
 """Assertions on what was sent: what is alike is found, and a failure shows what is there."""
 
-from dataclasses import dataclass
+import datetime as dt
+import enum
+import uuid
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+import attrs
 import pytest
 
-from alkstore_core import EnqueueOpts
+from alkstore_core import CodecError, EnqueueOpts
 from alkstore_core.sync import SyncStore
 from alkstore_mem import MemStore
 from alkstore_mem.testing import ANYTHING, assert_enqueued, assert_published
+
+
+class Kind(enum.Enum):
+    """Stored by its value."""
+
+    SMALL = "small"
+
+
+class Level(enum.IntEnum):
+    """A priority by name."""
+
+    LOW = 0
 
 
 @dataclass
@@ -52,6 +69,163 @@ async def test_payloads_are_compared_as_json_has_them(store):
     await assert_enqueued(store, "mails", Mail("bob"), count=0)
     await store.queue("none").enqueue(None)
     await assert_enqueued(store, "none", None, count=1)
+
+
+@dataclass
+class Parcel:
+    """A typed payload whose fields are converted."""
+
+    id: uuid.UUID | None
+    sent: dt.datetime
+    label: Path
+    sizes: tuple[int, ...]
+    to: list[Mail]
+    kind: Kind = Kind.SMALL
+    made: int = field(default=0, init=False)
+
+
+PARCEL = Parcel(None, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), Path("a/b"), (1, 2), [Mail("ada")])
+
+
+@attrs.frozen
+class Letter:
+    """A typed payload of attrs."""
+
+    to: Mail
+    lines: list[str]
+    _stamp: int = 1
+
+
+@pytest.mark.parametrize("part", ["id", "sent", "label", "sizes", "to", "kind"])
+async def test_a_field_may_be_left_open(store, part):
+    """Whatever its type is; the others are compared, converted as they are."""
+    await store.queue("parcels").enqueue(PARCEL)
+
+    await assert_enqueued(store, "parcels", replace(PARCEL, **{part: ANYTHING}), count=1)
+    await assert_enqueued(store, "parcels", {"a": ANYTHING}, count=0)
+    other = {"label": Path("c")} if part != "label" else {"sizes": (1, 3)}
+    await assert_enqueued(store, "parcels", replace(PARCEL, **{part: ANYTHING}, **other), count=0)
+
+
+async def test_a_field_within_may_be_left_open(store):
+    """In a list, in a dict, in a field, of data classes and attrs."""
+    await store.queue("q").enqueue([Letter(Mail("ada"), ["dear"]), {"m": Mail("bob")}, PARCEL])
+
+    for letter in (Letter(Mail(ANYTHING), ["dear"]), Letter(Mail("ada"), [ANYTHING]), ANYTHING):
+        parcel = replace(PARCEL, to=[Mail(ANYTHING)], sent=ANYTHING)
+        await assert_enqueued(store, "q", [letter, {"m": Mail(ANYTHING)}, parcel], count=1)
+        await assert_enqueued(store, "q", [letter, {"m": Mail("eve")}, parcel], count=0)
+    open_stamp = Letter(Mail("ada"), ["dear"], ANYTHING)
+    await assert_enqueued(store, "q", [open_stamp, ANYTHING, ANYTHING], count=1)
+
+
+@pytest.mark.parametrize(
+    "other", [{"paid": 1}, {"paid": 1.0}, {"paid": True, "x": 1}, {"paid": "true"}, [True], {}]
+)
+async def test_values_are_alike_if_their_json_is(store, other):
+    """Python's `True == 1 == 1.0` does not make one of three different texts."""
+    await store.queue("q").enqueue({"paid": True})
+
+    await assert_enqueued(store, "q", {"paid": True}, count=1)
+    await assert_enqueued(store, "q", other, count=0)
+
+
+async def test_numbers_are_alike_if_their_json_is(store):
+    """1 and 1.0 are two texts, as are 0.0 and -0.0; the order of keys means nothing."""
+    await store.queue("q").enqueue({"a": 1, "b": [1.0, -0.0]})
+
+    await assert_enqueued(store, "q", {"b": [1.0, -0.0], "a": 1}, count=1)
+    for other in (
+        {"a": 1.0, "b": [1.0, -0.0]},
+        {"a": 1, "b": [1, -0.0]},
+        {"a": 1, "b": [1.0, 0.0]},
+    ):
+        await assert_enqueued(store, "q", other, count=0)
+
+
+async def test_options_are_compared_as_strictly(store):
+    """`False` is no priority; a number of an enum is one."""
+    await store.queue("q").enqueue(1, EnqueueOpts(headers={"tenant": "17", "at": "now"}))
+
+    await assert_enqueued(store, "q", priority=False, count=0)
+    await assert_enqueued(store, "q", priority=Level.LOW, count=1)
+    await assert_enqueued(store, "q", headers={"tenant": "17", "at": ANYTHING}, count=1)
+
+
+async def test_a_deep_payload_is_compared(store):
+    """As deep as one may be."""
+    deep = []
+    for _ in range(499):
+        deep = [deep]
+    await store.queue("q").enqueue(deep)
+
+    await assert_enqueued(store, "q", deep, count=1)
+    await assert_enqueued(store, "q", deep[0], count=0)
+
+
+def cyclic():
+    """A list that holds itself."""
+    found = [ANYTHING]
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("payload", "what"),
+    [
+        ({"a": {1}}, r"type set, found at \$\.a"),
+        ({"b": ANYTHING, "a": {1}}, r"type set, found at \$\.a"),
+        ((1, ANYTHING), "type tuple"),
+        (cyclic(), "cycle|nested|type Anything"),
+    ],
+)
+async def test_what_nothing_can_be_like_is_refused(store, payload, what):
+    """That none is there would be true of whatever is."""
+    with pytest.raises(CodecError, match=what):
+        await assert_enqueued(store, "q", payload, count=0)
+    with pytest.raises(CodecError, match=what):
+        await assert_published(store, "s", payload, count=0)
+
+
+async def test_the_delay_is_known_until_the_first_attempt_has_ended(store, clock):
+    """A claim moves nothing, nor does a release."""
+    queue = store.queue("q")
+    await queue.enqueue("tea", EnqueueOpts(delay=60))
+    await clock.advance(60)
+
+    handle = await queue.claim_one("w")
+    await assert_enqueued(store, "q", "tea", delay=60, run_at=1_060, count=1)
+    await handle.release()
+    await assert_enqueued(store, "q", "tea", delay=60, run_at=1_060, count=1)
+
+
+@pytest.mark.parametrize("delay", [60, 160, 100])
+async def test_a_delay_that_a_retry_has_set_is_told_apart(store, clock, delay):
+    """Nobody can tell then what it was, so neither that there is one nor that there is none."""
+    queue = store.queue("q")
+    await queue.enqueue("tea", EnqueueOpts(delay=60))
+    await clock.advance(60)
+    await (await queue.claim_one("w")).retry("busy", 100)
+
+    doubt = "of 1 it cannot be known: a retry sets delay and run_at anew"
+    there = (
+        "  payload 'tea', priority 0, delay unknown since it was tried, run_at unknown since it "
+        "was tried, max_attempts 3, expires None, headers None"
+    )
+    asked = f"in queue 'q' with payload 'tea', delay {delay}"
+    assert [f"no job {asked}", doubt, "there is:", there] == await failure(
+        assert_enqueued(store, "q", "tea", delay=delay)
+    )
+    assert [f"no job {asked}, expected 0", doubt, "there is:", there] == await failure(
+        assert_enqueued(store, "q", "tea", delay=delay, count=0)
+    )
+    await assert_enqueued(store, "q", "milk", delay=delay, count=0)
+    await assert_enqueued(store, "q", "tea", count=1)
+    await queue.enqueue("tea", EnqueueOpts(delay=delay))
+    assert [2] == [job.id for job in await assert_enqueued(store, "q", "tea", delay=delay)]
+    assert [f"1 job {asked}, expected 1", doubt] == (
+        await failure(assert_enqueued(store, "q", "tea", delay=delay, count=1))
+    )[:2]
 
 
 async def test_a_failure_lists_what_is_there(store):

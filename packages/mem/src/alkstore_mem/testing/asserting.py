@@ -6,8 +6,9 @@ import reprlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final, overload
 
-from alkstore_core import CodecError, Job, Store, StreamEvent, decode_payload, encode_payload
+from alkstore_core import Job, JobState, Store, StreamEvent, decode_payload
 from alkstore_core.sync import SyncStore
+from alkstore_mem.testing.likeness import ANYTHING, Anything, alike, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,20 +23,14 @@ SHOWN: Final = 20
 
 
 @final
-class _Anything:
-    """Equals everything, so that a part of a payload may be left open."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
+class _Unknown:
+    """What of a job cannot be told any more; it is like nothing but what is left open."""
 
     def __repr__(self) -> str:
-        return "ANYTHING"
+        return "unknown since it was tried"
 
 
-ANYTHING: Final[Any] = _Anything()
-"""Equals whatever is there, also inside of a payload."""
+UNKNOWN: Final = _Unknown()
 
 
 @overload
@@ -80,12 +75,16 @@ def assert_enqueued(
     """The queue, or the outbox, holds a live job like this; returns all that are like it, by id.
 
     Awaited for a `Store`, blocking for a `SyncStore`. With `count` there are exactly so many,
-    also 0. `payload` is compared as JSON has it, dataclasses and attrs included; the options are
-    those that it was enqueued with: `priority`, `delay`, `run_at`, `max_attempts`, `expires`,
-    `headers`.
+    also 0. `payload` is compared as JSON has it, dataclasses and attrs included: the order of
+    keys means nothing, and `True`, `1` and `1.0` are three values. The options are those that it
+    was enqueued with: `priority`, `delay`, `run_at`, `max_attempts`, `expires`, `headers`. A
+    retry sets another `run_at`, so after the first attempt `delay` and `run_at` are not known;
+    a job of which nothing else differs is then neither like this nor unlike.
 
     Raises:
-        AssertionError: there is none, or another number; the message lists what is there.
+        AssertionError: there is none, or another number, or it cannot be known; the message lists
+            what is there.
+        CodecError: the payload or an option is nothing that JSON can carry.
         TypeError: neither a queue nor an outbox is named, or both, or an option is unknown.
 
     """
@@ -97,7 +96,7 @@ def assert_enqueued(
             + ", ".join(_OPTIONS)
         )
 
-    wanted = {"payload": _plain(payload), **opts}
+    wanted = _asked({"payload": payload, **opts})
     where = f"queue {queue!r}" if queue is not None else f"outbox {outbox!r}"
 
     async def look(inner: Store) -> tuple[list[Job], list[str]]:
@@ -144,15 +143,16 @@ def assert_published(
     """The stream holds an event like this; returns all that are like it, in order.
 
     Awaited for a `Store`, blocking for a `SyncStore`. With `count` there are exactly so many,
-    also 0.
+    also 0. What is asked for is compared as by `assert_enqueued`.
 
     Raises:
         AssertionError: there is none, or another number; the message lists what is there.
+        CodecError: what is asked for is nothing that JSON can carry.
 
     """
     __tracebackhide__ = True
 
-    wanted = {"payload": _plain(payload), "key": key, "headers": headers}
+    wanted = _asked({"payload": payload, "key": key, "headers": headers})
 
     async def look(inner: Store) -> tuple[list[StreamEvent], list[str]]:
         others = [f"stream {name!r}" for name in await inner.streams()]
@@ -194,18 +194,28 @@ async def _events(store: Store, stream: str) -> list[StreamEvent]:
     return found
 
 
-def _plain(payload: Any) -> Any:
-    """What a reader would get; what JSON cannot carry, such as ANYTHING, is compared as it is."""
-    try:
-        return decode_payload(encode_payload(payload))
-    except CodecError:
-        return payload
+def _asked(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is not left open."""
+    return {
+        name: pattern(value) for name, value in wanted.items() if not isinstance(value, Anything)
+    }
+
+
+def _run_at(job: Job) -> Any:
+    """As it was enqueued: until the first attempt has ended nothing moves it."""
+    first = job.attempts == 1 and job.state is JobState.PROCESSING
+    return job.run_at if first or job.attempts == 0 else UNKNOWN
+
+
+def _delay(job: Job) -> Any:
+    run_at = _run_at(job)
+    return UNKNOWN if run_at is UNKNOWN else run_at - job.created_at
 
 
 _OPTIONS: Final[dict[str, Callable[[Job], Any]]] = {
     "priority": lambda job: job.priority,
-    "delay": lambda job: job.run_at - job.created_at,
-    "run_at": lambda job: job.run_at,
+    "delay": _delay,
+    "run_at": _run_at,
     "max_attempts": lambda job: job.max_attempts,
     "expires": lambda job: None if job.expires_at is None else job.expires_at - job.created_at,
     "headers": lambda job: job.headers,
@@ -237,21 +247,25 @@ def _judge(
     others: list[str],
 ) -> list[T]:
     __tracebackhide__ = True
-    asked = {name: value for name, value in wanted.items() if value is not ANYTHING}
     shown = [read(item) for item in there]
-    alike = [
-        item
-        for item, values in zip(there, shown, strict=True)
-        if all(value == values[name] for name, value in asked.items())
-    ]
-    if len(alike) == count or (count is None and alike):
-        return alike
-    like = f" with {_said(asked)}" if asked else ""
-    lines = [
-        f"no {what} in {where}{like}"
-        if not alike
-        else f"{len(alike)} {what}s in {where}{like}, expected {count}"
-    ]
+    found: list[T] = []
+    doubtful = 0
+    for item, values in zip(there, shown, strict=True):
+        known = {name: value for name, value in wanted.items() if values[name] is not UNKNOWN}
+        if all(alike(value, values[name]) for name, value in known.items()):
+            if len(known) == len(wanted):
+                found.append(item)
+            else:
+                doubtful += 1
+    if (len(found) == count and not doubtful) or (count is None and found):
+        return found
+    like = f" with {_said(wanted)}" if wanted else ""
+    number = f"{len(found)} {what}s" if len(found) > 1 else f"{len(found) or 'no'} {what}"
+    lines = [f"{number} in {where}{like}"]
+    if count is not None:
+        lines[0] += f", expected {count}"
+    if doubtful:
+        lines.append(f"of {doubtful} it cannot be known: a retry sets delay and run_at anew")
     if shown:
         lines.append(f"there {'is' if len(shown) == 1 else 'are'}:")
         lines += [f"  {_said(values)}" for values in shown[:SHOWN]]
