@@ -1,14 +1,24 @@
 """Consumers: order, offsets, poison, and who is live."""
 
 import asyncio
+import contextlib
 import threading
 
 import attrs
 import pytest
 from dict_engine import DictEngine, until
 
-from alkstore_core import Closed, DatabaseError, InvalidName, Store, StreamEvent, TxHandle
-from alkstore_core.worker import Consumer, Fail, PoisonedEvent, Retry
+from alkstore_core import (
+    Closed,
+    DatabaseError,
+    EnqueueOpts,
+    InvalidName,
+    Store,
+    StreamEvent,
+    TxHandle,
+)
+from alkstore_core.worker import Consumer, Fail, Outcome, PoisonedEvent, Retry, ending
+from alkstore_core.worker.alarm import Backoff
 
 
 @attrs.frozen
@@ -285,6 +295,19 @@ async def test_effect_and_offset_commit_together(engine, store, consume):
     assert [b"1", b"2"] == [job.payload for job in engine.data.jobs.values()]
 
 
+async def test_an_optional_transaction_is_the_open_one(engine, store, consume):
+    """Exactly once is not given up in silence because the annotation says `None`, too."""
+    await store.stream("s").publish(1)
+
+    async def handler(number: int, tx: TxHandle | None = None):
+        await tx.enqueue_tx("next", number)
+
+    consume(handler)
+    await until(lambda: offset(engine) == 1)
+
+    assert ["next"] == [job.queue for job in engine.data.jobs.values()]
+
+
 async def test_a_failed_effect_is_undone(engine, store, consume, clock):
     """Neither effect nor offset of an attempt that raised is there; the next one writes once."""
     await store.stream("s").publish(1)
@@ -323,6 +346,43 @@ async def test_a_handler_that_commits_by_itself_commits_the_offset_too(engine, s
     assert 1 == len(engine.data.jobs)
 
 
+async def test_a_handler_that_rolled_back_has_not_handled_its_event(
+    engine, store, consume, clock, caplog
+):
+    """That it returned all the same is no success: its effect is gone, so its event comes again."""
+    await store.stream("s").publish_many([1, 2])
+    seen = []
+
+    async def handler(payload, tx: TxHandle):
+        seen.append(payload)
+        await tx.enqueue_tx("done", payload)
+        if seen == [1]:
+            await tx.rollback()
+
+    consume(handler, max_attempts=2)
+    await asleep(clock, 1_001)
+    between = list(seen)
+    await clock.advance(1)
+    await until(lambda: offset(engine) == 2)
+
+    assert [1] == between
+    assert [1, 1, 2] == seen
+    assert [b"1", b"2"] == [job.payload for job in engine.data.jobs.values()]
+    assert "rolled its transaction back and returned" in caplog.text
+
+
+async def test_a_handler_that_always_rolls_back_is_poison(store, consume):
+    """As one that raises."""
+    await store.stream("s").publish(1)
+
+    async def handler(_, tx: TxHandle):
+        await tx.rollback()
+
+    with pytest.raises(PoisonedEvent) as caught:
+        await consume(handler, max_attempts=1).task
+    assert "raise instead" in str(caught.value.__cause__)
+
+
 async def test_an_event_that_another_has_passed_is_left_alone(engine, store, consume):
     """The offset is looked at in the transaction: a stalled consumer repeats nothing."""
     await store.stream("s").publish_many([1, 2, 3])
@@ -354,6 +414,89 @@ async def test_an_outage_is_no_attempt(engine, store, consume, caplog):
 
     assert [1] == seen
     assert 3 == caplog.text.count("offset 1: away")
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Tries follow each other without a pause worth waiting for."""
+    monkeypatch.setattr(Backoff, "FIRST", 0.001)
+
+
+async def test_errors_of_the_handler_by_the_stores_own_class_count(engine, store, consume, soon):
+    """A wrong argument is a `DatabaseError` too: from the second one on it is a failed try."""
+    await store.stream("s").publish_many([2**70, 1])
+    outcomes = []
+
+    async def judging(_, call_next):
+        try:
+            await call_next()
+        except DatabaseError as error:
+            outcomes.append(ending(error).outcome)
+            raise
+
+    async def handler(payload: int, store: Store):
+        await store.queue("q").enqueue(None, EnqueueOpts(delay=payload))
+
+    running = consume(handler, max_attempts=1, on_poison="skip", middlewares=[judging])
+    await wait_for(lambda: engine.data.jobs)
+    await running.end()
+
+    assert [Outcome.RETRIED, Outcome.DEAD] == outcomes
+    assert 2 == offset(engine)
+
+
+async def test_a_refused_commit_counts(engine, store, consume, soon):
+    """A handler that goes on behind a statement that failed cannot be committed, ever."""
+    await store.stream("s").publish(1)
+    calls = []
+
+    async def handler(payload, tx: TxHandle):
+        calls.append(payload)
+        engine.faults["insert_jobs"].append(DatabaseError("a key is there twice"))
+        with contextlib.suppress(DatabaseError):
+            await tx.enqueue_tx("done", payload)
+
+    with pytest.raises(PoisonedEvent) as caught:
+        await consume(handler, max_attempts=1).task
+    assert "nothing was committed" in str(caught.value.__cause__)
+    assert [1, 1] == calls
+
+
+async def test_errors_do_not_count_while_the_database_takes_no_write(engine, store, consume, soon):
+    """It is asked after each, so that an outage skips no event."""
+    await store.stream("s").publish(1)
+    handler = Failing(DatabaseError("away"), payload=1, times=4)
+    engine.faults["save_offset"] += [DatabaseError("away")] * 4
+
+    consume(handler, max_attempts=1)
+    await wait_for(lambda: len(handler.payloads) == 5)
+
+    assert [] == engine.faults["save_offset"]
+
+
+async def test_a_database_that_is_back_at_once_was_in_trouble_all_the_same(
+    engine, store, consume, soon
+):
+    """A lost connection is one error: it does not count, nor does another one much later."""
+    await store.stream("s").publish(1)
+    lost = DatabaseError("connection lost")
+    answers = [lost, Retry("not yet", delay=0), lost, "begin", lost, None]
+    calls = []
+
+    async def handler(payload, tx: TxHandle):
+        calls.append(payload)
+        await tx.enqueue_tx("done", payload)
+        answer = answers.pop(0)
+        if answers[:1] == ["begin"]:
+            engine.faults["begin"].append(DatabaseError(answers.pop(0)))
+        if answer is not None:
+            raise answer
+
+    consume(handler, max_attempts=2)
+    await wait_for(lambda: offset(engine) == 1)
+
+    assert 5 == len(calls)
+    assert 1 == len(engine.data.jobs)
 
 
 # -- who is live ----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class OpenTx:
         self._fault: str | None = None
         self._ended: tuple[type[AlkstoreError], str] | None = None
         self._ended_by_caller = False
+        self._committed = False
         runtime.transactions.add(self)
         session.on_loss(self.lose)
 
@@ -46,6 +47,11 @@ class OpenTx:
     def ended_by_caller(self) -> bool:
         """Whether the caller committed or rolled back by hand."""
         return self._ended_by_caller
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was committed, and the database said so."""
+        return self._committed
 
     @property
     def notify_limit(self) -> int | None:
@@ -139,7 +145,7 @@ class OpenTx:
                 self._check_whole()
                 self._ended = spent("committed")
                 await self.session.commit()
-                self._ended_by_caller = True
+                self._ended_by_caller = self._committed = True
             except BaseException:
                 self._ended = spent("rolled back, because its commit failed")
                 await quietly(self.session.rollback())
