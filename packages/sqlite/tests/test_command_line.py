@@ -25,6 +25,8 @@ from alkstore_core.cli import checks
 from alkstore_core.cli.root import root
 from alkstore_sqlite import SqliteStore
 
+pytestmark = pytest.mark.once
+
 MAIN = "from alkstore_core.cli import main; main()"
 COMMAND = [sys.executable, "-u", "-c", MAIN]
 EVIL = "\x1b[2J\x9b31m[bold]no[/bold]"

@@ -17,6 +17,8 @@ from alkstore_core.web import serve, status_app
 from alkstore_core.web.server import _OwnHost
 from alkstore_sqlite import SqliteOpts, SqliteStore
 
+pytestmark = pytest.mark.once
+
 TOKEN = "a-token-of-sixteen-characters"
 MAIN = "from alkstore_core.cli import main; main()"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
