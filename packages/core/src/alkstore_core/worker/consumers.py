@@ -7,12 +7,12 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Final, Literal
 
-from alkstore_core.errors import AlkstoreError, Closed, CodecError, DatabaseError
+from alkstore_core.errors import Closed, CodecError, DatabaseError
 from alkstore_core.names import check_label
 from alkstore_core.stop import StopToken
 from alkstore_core.transactions import TxHandle
 from alkstore_core.values import StreamEvent
-from alkstore_core.worker.alarm import Alarm, Backoff, until_stopped_or
+from alkstore_core.worker.alarm import Backoff, until_stopped_or
 from alkstore_core.worker.doubts import Doubt
 from alkstore_core.worker.endings import (
     ACKED,
@@ -27,6 +27,7 @@ from alkstore_core.worker.endings import (
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.leases import Lease, lease_name
 from alkstore_core.worker.logs import Events
+from alkstore_core.worker.offsets import Offsets
 from alkstore_core.worker.outcomes import ClaimLost, Fail, PoisonedEvent, Retry
 from alkstore_core.worker.runner import Runner, wakes_ended
 from alkstore_core.worker.threads import Threads
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SAVE_EVERY: Final = 100
-SAVE_AFTER_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60
 
 
@@ -120,10 +119,7 @@ class Consumer(Runner):
         self._ended = StopToken()
         self._following: asyncio.Task[None] | None = None
         self._cut = False
-        self._handled = 0
-        self._saved = 0
-        self._unsaved = 0
-        self._dirty = Alarm(store)
+        self._offsets = Offsets(store, self._stream, self._name, self._label, self._event)
 
     @property
     def name(self) -> str:
@@ -179,7 +175,7 @@ class Consumer(Runner):
         self._ended = StopToken()
         following = self._following = tasks.create_task(self._follow(self._ended))
         keeping = tasks.create_task(self._lease.keep())
-        saving = tasks.create_task(self._save_in_time())
+        saving = tasks.create_task(self._offsets.save_in_time())
         if self._stopping:
             self._ended.stop()
         for task in (following, keeping):
@@ -199,7 +195,7 @@ class Consumer(Runner):
                     self._label,
                     extra=self._event("event.left_running"),
                 )
-        await self._save()
+        await self._offsets.save()
         if self._threads.busy or not following.done():
             self._lease.leave()
         await self._lease.give_up()
@@ -241,8 +237,7 @@ class Consumer(Runner):
     # -- events ---------------------------------------------------------------------------
 
     async def _follow(self, ended: StopToken) -> None:
-        self._handled = self._saved = await self._stream.get_offset(self._name)
-        self._unsaved = 0
+        await self._offsets.load()
         async with self._stream.subscribe(self._name, ended) as events:
             while (event := await self._next(events)) is not None:
                 # A process that stood still hears of its lost lease later than of the event.
@@ -267,7 +262,7 @@ class Consumer(Runner):
     async def _handle(self, event: StreamEvent) -> bool:
         """Until the event is behind us, or `False` when it is no longer for us to try."""
         attempts = 0
-        outage, doubt = Backoff(), Doubt(self._answers)
+        outage, doubt = Backoff(), Doubt(self._offsets.can_be_saved)
         while True:
             number = attempts + 1
             judge = functools.partial(self._ending, number, doubt)
@@ -294,7 +289,10 @@ class Consumer(Runner):
                     _log.warning("%s: offset %d: %s", *said, exc_info=error, extra=told)
                     await until_stopped_or(self._ended, asyncio.sleep(outage.take()))
             else:
-                await self._passed(event)
+                if self._in_tx:
+                    self._offsets.committed(event.offset)
+                else:
+                    await self._offsets.handled(event.offset)
                 return True
             if self._is_over():
                 return False
@@ -333,14 +331,6 @@ class Consumer(Runner):
                 "event is not handled: raise instead, such as Retry or Fail"
             )
 
-    async def _answers(self) -> bool:
-        """Whether the database takes a write; this one changes nothing."""
-        try:
-            await self._stream.save_offset(self._name, 0)
-        except DatabaseError:
-            return False
-        return True
-
     def _ending(self, attempts: int, doubt: Doubt, error: BaseException | None) -> Ending:
         """What becomes of the event under way if its handler ends now, in this attempt."""
         if error is None:
@@ -361,8 +351,7 @@ class Consumer(Runner):
             raise PoisonedEvent(self._stream.name, self._name, event.offset) from error
         told = self._event("event.skipped", offset=event.offset, outcome=str(Outcome.DEAD))
         _log.error("%s: skips offset %d", self._label, event.offset, exc_info=error, extra=told)
-        self._handled = event.offset
-        self._dirty.ring()
+        self._offsets.skipped(event.offset)
 
     async def _wait_before_next(
         self, event: StreamEvent, error: BaseException, attempts: int
@@ -384,36 +373,3 @@ class Consumer(Runner):
         )
         until = self._store.mark() + pause
         await until_stopped_or(self._ended, self._store.sleep_until(until))
-
-    # -- offsets --------------------------------------------------------------------------
-
-    async def _passed(self, event: StreamEvent) -> None:
-        if self._in_tx:
-            self._handled = self._saved = event.offset
-            return
-        self._handled = event.offset
-        self._unsaved += 1
-        if self._unsaved == 1:
-            self._dirty.ring()
-        elif self._unsaved >= SAVE_EVERY:
-            await self._save()
-
-    async def _save_in_time(self) -> None:
-        while True:
-            await self._dirty.wait()
-            await self._store.sleep_until(self._store.mark() + SAVE_AFTER_S)
-            await self._save()
-
-    async def _save(self) -> None:
-        """Save how far we came; what fails is told, and done with the next events."""
-        handled, self._unsaved = self._handled, 0
-        if handled <= self._saved:
-            return
-        try:
-            await self._stream.save_offset(self._name, handled)
-        except AlkstoreError as error:
-            told = self._event("offset.refused", offset=handled)
-            _log.warning("%s: cannot save offset %d: %s", self._label, handled, error, extra=told)
-            self._dirty.ring()
-        else:
-            self._saved = max(self._saved, handled)
