@@ -1,8 +1,10 @@
 """Workers: what is claimed when, and what becomes of a job."""
 
 import asyncio
+import concurrent.futures
 import functools
 import threading
+from typing import Annotated
 
 import attrs
 import pytest
@@ -18,6 +20,7 @@ from alkstore_core import (
     QueueOpts,
     StopToken,
     Store,
+    StreamEvent,
 )
 from alkstore_core.worker import Fail, Retry, Worker
 
@@ -278,12 +281,38 @@ class Sender:
         self.seen.append((how, mail, times, other))
 
     async def by_gap(self, mail: Mail, other: int = 5, job: Job | None = None, *rest):
-        """Nothing but the payload is asked for."""
-        self.seen.append((mail, other, job, rest))
+        """The job is asked for all the same, behind a parameter that keeps its default."""
+        self.seen.append((mail, other, job.id, rest))
 
     async def behind_gap(self, mail: Mail, other: int = 5, job: Job = None):
         """The job stands behind a parameter that keeps its default."""
         self.seen.append((mail, other, job.id))
+
+    async def only_by_position(self, mail: Mail, other: int = 5, job: Job = None, /):
+        """Likewise, where no name helps."""
+        self.seen.append((mail, other, job.id))
+
+    async def in_disguise(
+        self, job: Job | None, mail: Mail | None, *, handle: Annotated[JobHandle, "mine"] = None
+    ):
+        """Annotations that say more than a class."""
+        self.seen.append((job.id, handle.job.id, mail))
+
+    async def whatever(self, *payload, other=5):
+        """The payload is what comes."""
+        self.seen.append((payload, other))
+
+    async def of_tenant(self, tenant, job: Job):
+        """The first parameter is for who makes a partial call of it."""
+        self.seen.append((tenant, job.id))
+
+    async def with_job(self, mail: Mail, job: Job):
+        """What was bound stays, whatever its annotation."""
+        self.seen.append((mail, job))
+
+    async def of_the_loop(self, job: Job, tenant="acme"):
+        """As made in a loop, with `tenant=tenant`."""
+        self.seen.append((job.id, tenant))
 
 
 @pytest.mark.parametrize(
@@ -291,10 +320,19 @@ class Sender:
     [
         (lambda sender: sender, (Mail("ada"), {})),
         (lambda sender: functools.partial(sender.send, "fast"), ("fast", Mail("ada"), 1, 5)),
-        (lambda sender: sender.by_gap, (Mail("ada"), 5, None, ())),
+        (lambda sender: sender.by_gap, (Mail("ada"), 5, 1, ())),
         (lambda sender: sender.behind_gap, (Mail("ada"), 5, 1)),
+        (lambda sender: sender.only_by_position, (Mail("ada"), 5, 1)),
+        (lambda sender: sender.in_disguise, (1, 1, Mail("ada"))),
+        (lambda sender: sender.whatever, (({"to": "ada"},), 5)),
+        (lambda sender: functools.partial(sender.of_tenant, tenant="acme"), ("acme", 1)),
+        (lambda sender: functools.partial(sender.with_job, job=5), (Mail("ada"), 5)),
+        (lambda sender: sender.of_the_loop, (1, "acme")),
     ],
-    ids=["object", "partial", "defaults", "behind"],
+    ids=[
+        *("object", "partial", "defaults", "behind", "positional", "disguise", "rest", "bound"),
+        *("bound job", "loop"),
+    ],
 )
 async def test_whatever_can_be_called_can_handle(store, engine, work, handler, expected):
     """Objects, methods and partial calls; parameters with defaults keep them."""
@@ -390,22 +428,38 @@ async def test_a_plain_function_that_raises_is_retried(engine, store, work):
     assert "RuntimeError: the handler raised StopIteration" == job(engine).last_error
 
 
-async def test_a_plain_function_that_returns_an_awaitable_has_not_done_its_work(
-    engine, store, work
+async def returned_coroutine():
+    """What a handler may forget to await."""
+    raise AssertionError
+
+
+PROMISES = {
+    "coroutine": (returned_coroutine, "a coroutine, which nobody would await"),
+    "generator": (lambda: generator(1), "a generator, whose body nobody would run"),
+    "async generator": (lambda: async_generator(1), "a async_generator, whose body"),
+    "future": (concurrent.futures.Future, "a Future, which nobody would wait for"),
+}
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("kind", ["plain", "async", "async without parameters"])
+async def test_a_handler_that_returns_a_promise_has_not_done_its_work(
+    engine, store, work, promise, kind
 ):
     """Its job is not taken for done: the error says what to do."""
     await store.queue("q").enqueue(1)
+    make, told = PROMISES[promise]
 
-    async def inner():
-        raise AssertionError
+    async def asynchronous(_):
+        return make()
 
-    def handler():
-        return inner()
+    async def without_parameters():
+        return make()
 
-    work(handler)
+    work({"plain": lambda _: make(), "async": asynchronous}.get(kind, without_parameters))
     await wait_for(lambda: job(engine).last_error)
 
-    assert "async def" in job(engine).last_error
+    assert f"the handler returned {told}" in job(engine).last_error
 
 
 async def test_middlewares_wrap_the_handler(engine, store, work):
@@ -579,6 +633,26 @@ async def takes_unknown(mail: "Nowhere"):  # noqa: F821 - the point.
     """A handler whose annotation does not exist."""
 
 
+async def takes_default(mail: Mail = None):
+    """A handler whose payload may be one, or not."""
+
+
+async def takes_default_beside(job: Job, mail: Mail | None = None):
+    """Another one."""
+
+
+async def takes_bound(tenant="acme"):
+    """A handler that a loop made."""
+
+
+async def takes_either(job: Job | dict):
+    """A handler that cannot decide."""
+
+
+async def takes_event(payload, event: StreamEvent | None = None):
+    """A handler of a consumer."""
+
+
 def plain_with_handle(handle: JobHandle):
     """A handler in a thread with something of the loop."""
 
@@ -597,6 +671,22 @@ async def async_generator(payload):
     yield payload
 
 
+class Generator:
+    """An object that would be called for nothing."""
+
+    def __call__(self, payload):
+        """Do nothing."""
+        yield payload
+
+
+class AsyncGenerator:
+    """Another one."""
+
+    async def __call__(self, payload):
+        """Do nothing."""
+        yield payload
+
+
 class OtherStore(Store):
     """A store of another engine."""
 
@@ -611,7 +701,15 @@ async def of_another_store(store: OtherStore):
         (5, "must be callable, not int"),
         (generator, "is a generator"),
         (async_generator, "is a generator"),
+        (functools.partial(generator), "is a generator"),
+        (Generator(), "is a generator"),
+        (AsyncGenerator(), "is a generator"),
         (takes_two, "a second payload with 'two'"),
+        (takes_default, "may mean its payload by 'mail', which has a default"),
+        (takes_default_beside, "may mean its payload by 'mail', which has a default"),
+        (takes_bound, r"functools.partial\(..., tenant=...\)"),
+        (takes_either, "asks for a Job or something else with 'job'"),
+        (takes_event, "a StreamEvent with 'event', which is not to be had here"),
         (takes_unknown, "takes_unknown cannot be resolved"),
         (plain_with_handle, "runs in a thread, where a JobHandle cannot"),
         (plain_with_store, "runs in a thread, where a Store cannot"),

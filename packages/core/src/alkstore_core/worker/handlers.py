@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import types
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from alkstore_core.jobs import JobHandle
 from alkstore_core.payload import decode_payload
 from alkstore_core.store import Store
 from alkstore_core.transactions import TxHandle
+from alkstore_core.values import Job, StreamEvent
 
 if TYPE_CHECKING:
     from alkstore_core.worker.threads import Threads
@@ -29,11 +33,9 @@ Middleware: TypeAlias = Callable[[T, CallNext], Awaitable[object]]
 Source: TypeAlias = Callable[[T], Any]
 """How an argument is taken from a job's handle or an event."""
 
-_SINGLE = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
+_KNOWN = (Job, JobHandle, StreamEvent, Store, TxHandle)
+"""What no payload can become."""
+
 _OF_THE_LOOP: frozenset[type] = frozenset({JobHandle, Store, TxHandle})
 _ANYTHING = (inspect.Parameter.empty, Any, object)
 
@@ -41,8 +43,9 @@ _ANYTHING = (inspect.Parameter.empty, Any, object)
 class Callee:
     """A handler whose signature was read once.
 
-    `given` maps the classes it may ask for by annotation, beside the store, to where they come
-    from; the first parameter of another annotation, or of none, is the payload.
+    `given` maps the classes it may ask for by annotation, also as `Optional`, to where they come
+    from, beside the store. The one other parameter without a default is the payload. What
+    `functools.partial` has bound, and other parameters with a default, keep it.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Callee:
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        if _is_generator(function):
             raise TypeError(f"handler {self.name} is a generator, whose body nobody would run")
         self.is_async: bool = _is_async(function)
         self.asked: dict[type, type] = {}
@@ -68,55 +71,114 @@ class Callee:
 
     def call(self, threads: Threads) -> Callable[[Any], Awaitable[object]]:
         """What calls the handler for one job or event; plain functions run in `threads`."""
-        function = self._function
+        function: Callable[..., Any] = self._function
         sources, named = tuple(self._positional), tuple(self._named.items())
+        if self.is_async and len(sources) == 1 and not named:
+            (only,) = sources
+
+            async def call_with_one(item: Any) -> object:
+                return _answer(await function(only(item)))
+
+            return call_with_one
         if self.is_async:
-            asynchronous: Callable[..., Awaitable[object]] = function  # type: ignore[assignment]
-            if len(sources) == 1 and not named:
-                (only,) = sources
-                return lambda item: asynchronous(only(item))
-            return lambda item: asynchronous(
-                *(source(item) for source in sources), **{key: get(item) for key, get in named}
-            )
+
+            async def call(item: Any) -> object:
+                return _answer(
+                    await function(
+                        *(source(item) for source in sources),
+                        **{key: source(item) for key, source in named},
+                    )
+                )
+
+            return call
 
         def call_in_thread(item: Any) -> Awaitable[object]:
             arguments = [source(item) for source in sources]
             keywords = {key: source(item) for key, source in named}
-            return threads.run(_refusing_awaitables, function, arguments, keywords)
+            return threads.run(_answered, function, arguments, keywords)
 
         return call_in_thread
 
     def _read(self, given: Mapping[type, Source[Any]]) -> None:
-        has_payload = has_gap = False
-        for parameter in self._signature().parameters.values():
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        parameters = [
+            parameter
+            for parameter in self._signature().parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        bound = self._function.keywords if isinstance(self._function, functools.partial) else {}
+        sources: dict[str, Source[Any]] = {}
+        others: list[inspect.Parameter] = []
+        for parameter in parameters:
+            if parameter.name in bound:
                 continue
-            wanted = _among(given, parameter.annotation)
-            if wanted is not None:
-                source = given[wanted]
-            elif not has_payload:
-                source = self._payload(parameter.annotation)
-            elif parameter.default is inspect.Parameter.empty and parameter.kind in _SINGLE:
-                classes = ", ".join(kind.__name__ for kind in given)
+            if (asked := self._among(given, parameter)) is None:
+                others.append(parameter)
+                continue
+            kind, self.asked[kind] = asked
+            sources[parameter.name] = given[kind]
+        payload = self._payload_among(others, given)
+        if payload is not None:
+            sources[payload.name] = self._payload(payload.annotation)
+        for parameter in parameters:
+            name, source = parameter.name, sources.get(parameter.name)
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                if source is not None:
+                    self._positional.append(source)
+                elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
+                    self._positional.append(_always(parameter.default))
+            elif source is not None:
+                self._named[name] = source
+
+    def _payload_among(
+        self, others: list[inspect.Parameter], given: Mapping[type, Source[Any]]
+    ) -> inspect.Parameter | None:
+        """Which of these parameters is the payload."""
+        rest = [p for p in others if p.kind is inspect.Parameter.VAR_POSITIONAL]
+        single = [p for p in others if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+        required = [p for p in single if p.default is inspect.Parameter.empty]
+        if len(required) > 1:
+            classes = ", ".join(kind.__name__ for kind in given)
+            raise TypeError(
+                f"handler {self.name} asks for a second payload with {required[1].name!r}; "
+                f"beside one it may ask for {classes} by annotation"
+            )
+        if required:
+            return required[0]
+        if rest and all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in single):
+            return rest[0]
+        for parameter in single:
+            # Beside what else it asks for it may do without a payload, as `def f(job: Job, n=n)`
+            # in a loop does. But nobody keeps a `None` there.
+            if not self.asked or parameter.default is None:
                 raise TypeError(
-                    f"handler {self.name} asks for a second payload with {parameter.name!r}; "
-                    f"beside one it may ask for {classes} by annotation"
+                    f"handler {self.name} may mean its payload by {parameter.name!r}, which has "
+                    "a default: leave the default out, or bind what is no payload by "
+                    f"functools.partial(..., {parameter.name}=...)"
                 )
-            else:
-                has_gap = True
-                continue
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY or (
-                has_gap and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-            ):
-                self._named[parameter.name] = source
-            elif not has_gap:
-                self._positional.append(source)
-            else:
-                continue
-            if wanted is None:
-                has_payload = True
-            else:
-                self.asked[wanted] = parameter.annotation
+        return None
+
+    def _among(
+        self, given: Mapping[type, Source[Any]], parameter: inspect.Parameter
+    ) -> tuple[type, type] | None:
+        """Which class this parameter asks for, and as what; `None` if it is a payload's."""
+        classes = list(_classes(parameter.annotation))
+        known = [kind for kind in classes if isinstance(kind, type) and issubclass(kind, _KNOWN)]
+        if not known:
+            return None
+        wanted = known[0]
+        if any(other is not wanted and other is not types.NoneType for other in classes):
+            raise TypeError(
+                f"handler {self.name} asks for a {wanted.__name__} or something else with "
+                f"{parameter.name!r}: annotate one of them"
+            )
+        for kind in given:
+            if issubclass(wanted, kind):
+                return kind, wanted
+        names = ", ".join(kind.__name__ for kind in given)
+        raise TypeError(
+            f"handler {self.name} asks for a {wanted.__name__} with {parameter.name!r}, which is "
+            f"not to be had here; beside its payload it may ask for {names}"
+        )
 
     def _check(self, store: Store) -> None:
         wanted = self.asked.get(Store, Store)
@@ -167,30 +229,60 @@ def _around(
     return lambda item: middleware(item, functools.partial(call_inner, item))
 
 
-def _refusing_awaitables(
-    function: Handler, arguments: list[Any], keywords: dict[str, Any]
-) -> object:
-    result = function(*arguments, **keywords)
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        # To take it for done would lose the work.
-        raise TypeError(
-            "the handler is no `async def` but returned an awaitable, which nobody awaited: "
-            "declare it, and what wraps it, with `async def`"
+def _answered(function: Handler, arguments: list[Any], keywords: dict[str, Any]) -> object:
+    return _answer(function(*arguments, **keywords))
+
+
+def _answer(result: object) -> object:
+    """What a handler returned, if that was no promise: to take one for done loses the work."""
+    if result is None:
+        return None
+    advice = None
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        advice = "whose body nobody would run: do the work in the handler, without `yield`"
+    elif inspect.isawaitable(result):
+        advice = (
+            "which nobody would await: await it in the handler, and declare that, and what wraps "
+            "it, with `async def`"
         )
-    return result
+    elif isinstance(result, Future):
+        advice = "which nobody would wait for: wait for its `result()` in the handler"
+    if advice is None:
+        return result
+    if inspect.isgenerator(result) or inspect.iscoroutine(result):
+        result.close()
+    raise TypeError(f"the handler returned a {type(result).__name__}, {advice}")
+
+
+def _called(function: Any) -> tuple[Any, Any]:
+    """The function of a partial, and what it does if it is an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, getattr(function, "__call__", None)  # noqa: B004 - not whether it has one.
 
 
 def _is_async(function: Any) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object that can be called.
+    return any(map(inspect.iscoroutinefunction, _called(function)))
+
+
+def _is_generator(function: Any) -> bool:
+    return any(
+        inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        for called in _called(function)
     )
 
 
-def _among(given: Mapping[type, Source[Any]], annotation: Any) -> type | None:
-    if not isinstance(annotation, type):
-        return None
-    return next((kind for kind in given if issubclass(annotation, kind)), None)
+def _always(value: Any) -> Source[Any]:
+    return lambda _: value
+
+
+def _classes(annotation: Any) -> Iterator[Any]:
+    """What an annotation is a union of, or itself."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        yield from _classes(typing.get_args(annotation)[0])
+    elif origin is typing.Union or origin is types.UnionType:
+        for argument in typing.get_args(annotation):
+            yield from _classes(argument)
+    else:
+        yield annotation
