@@ -92,6 +92,102 @@ async def test_jobs_of_other_timeouts_have_a_heartbeat_of_their_own(
     assert 1_055 == job(engine, 1).claim_expires_at
 
 
+class Extending:
+    """A handler that sends a heartbeat of its own, and then runs until it is let go."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.go = asyncio.Event()
+        self.extended = asyncio.Event()
+        self.cancelled = []
+
+    async def __call__(self, handle: JobHandle):
+        assert await handle.heartbeat(self.seconds)
+        self.extended.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError as error:
+            self.cancelled.append(error.args[0])
+            raise
+
+
+async def test_a_shorter_heartbeat_of_the_handler_is_renewed_in_time(engine, store, work, clock):
+    """The claim ends when the handler said; the worker keeps it, by the same seconds each time."""
+    await store.queue("q", QueueOpts(visibility_timeout_s=300)).enqueue(1)
+    handler = Extending(30)
+
+    work(handler)
+    await handler.extended.wait()
+    ends = [job(engine).claim_expires_at]
+    for beat in (1, 2, 3):
+        await asleep(clock, 1_000 + beat * 10)
+        await clock.advance(10)
+        await until(lambda due=1_030 + beat * 10: job(engine).claim_expires_at == due)
+    handler.go.set()
+    await until(lambda: not engine.data.jobs)
+
+    assert [1_030] == ends
+    assert [] == handler.cancelled
+
+
+async def test_a_longer_heartbeat_of_the_handler_is_not_cut_down(
+    engine, store, work, clock, endless
+):
+    """Neither the worker's next heartbeat ends the claim earlier, nor is the handler cancelled."""
+    await store.queue("q", QueueOpts(visibility_timeout_s=30)).enqueue_many([1, 2])
+    handler = Extending(120)
+
+    async def either(handle: JobHandle):
+        await (handler(handle) if handle.job.id == 1 else endless(2))
+
+    work(either)
+    await handler.extended.wait()
+    await until(lambda: endless.begun)
+    for second in range(10, 100, 10):
+        await asleep(clock, 1_000 + second)
+        await clock.advance(10)
+        await until(lambda due=1_030 + second: job(engine, 2).claim_expires_at == due)
+    kept = job(engine).claim_expires_at
+    await asleep(clock, 1_100)
+    await clock.advance(10)
+    await until(lambda: job(engine).claim_expires_at == 1_130)
+    handler.go.set()
+    endless.go.set()
+    await until(lambda: not engine.data.jobs)
+
+    assert 1_120 == kept
+    assert [] == handler.cancelled
+
+
+async def test_of_two_heartbeats_at_once_the_shorter_is_believed(engine, store, work, clock):
+    """Nobody knows which the database took last, so the next one comes in time for either."""
+    await store.queue("q", QueueOpts(visibility_timeout_s=300)).enqueue(1)
+    begun, beat, extended, go = (asyncio.Event() for _ in range(4))
+
+    async def handler(handle: JobHandle):
+        begun.set()
+        await beat.wait()
+        assert await handle.heartbeat(30)
+        extended.set()
+        await go.wait()
+
+    work(handler)
+    await begun.wait()
+    await asleep(clock, 1_100)
+    gate = engine.hold("before", "extend")
+    await clock.advance(100)
+    await gate.reached.wait()
+    engine.gates.clear()
+    clock._now += 1
+    beat.set()
+    await extended.wait()
+    gate.open()
+    await until(lambda: job(engine).claim_expires_at == 1_401)
+    await asleep(clock, 1_111)
+    go.set()
+    await until(lambda: not engine.data.jobs)
+
+
 async def test_a_refused_heartbeat_cancels_the_handler(engine, store, work, clock, endless, caplog):
     """The job was cancelled: its handler hears of it by `ClaimLost`, and nothing is settled."""
     queue = store.queue("q", QueueOpts(visibility_timeout_s=30))

@@ -10,6 +10,8 @@ from alkstore_core.policy.errortext import storable_error
 from alkstore_core.spi import Claim, Topic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from alkstore_core.runtime import Runtime
     from alkstore_core.values import Job
 
@@ -27,13 +29,14 @@ class JobHandle:
     `release`: it settles the handle once it is on its way, whatever becomes of it.
     """
 
-    __slots__ = ("_claim", "_job", "_runtime", "_settled")
+    __slots__ = ("_claim", "_extended", "_job", "_runtime", "_settled")
 
     def __init__(self, runtime: Runtime, job: Job) -> None:
         self._runtime = runtime
         self._job = job
         self._claim = Claim(job.id, job.attempts)
         self._settled = False
+        self._extended: Callable[[JobHandle, float, int], None] | None = None
 
     @property
     def job(self) -> Job:
@@ -130,7 +133,11 @@ class JobHandle:
         if self._runtime.slot.taken:
             await self._runtime.turn("heartbeat", urgent=True)
         session = self._runtime.session()
-        return bool(await session.extend(self._job.queue, (self._claim,), seconds))
+        mark = self._runtime.mark()
+        kept = bool(await session.extend(self._job.queue, (self._claim,), seconds))
+        if kept and self._extended is not None:
+            self._extended(self, mark, seconds)
+        return kept
 
     async def release(self) -> bool:
         """Give the job back as if it had never been claimed, attempt included.
@@ -158,6 +165,13 @@ class JobHandle:
     def may_settle(self, runtime: Runtime, queue: str) -> bool:
         """Whether a batch call on that queue of that store may settle this handle."""
         return not self._settled and runtime is self._runtime and queue == self._job.queue
+
+    def on_heartbeat(self, told: Callable[[JobHandle, float, int], None]) -> None:
+        """Tell of each `heartbeat` that landed, with a mark taken before it and its seconds.
+
+        For who keeps the claim beside its handler.
+        """
+        self._extended = told
 
     def mark_settled(self) -> None:
         """A batch call was answered, or is a release."""

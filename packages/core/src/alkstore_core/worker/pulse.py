@@ -16,6 +16,7 @@ from alkstore_core.worker.runs import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from alkstore_core.jobs import JobHandle
     from alkstore_core.queues import JobSource
     from alkstore_core.store import Store
     from alkstore_core.worker.runs import Run
@@ -31,6 +32,9 @@ TRY_AGAIN_S = 0.5
 
 class Pulse:
     """One heartbeat for all runs of one visibility timeout, at a third of it.
+
+    A heartbeat that a handler sends itself counts: a shorter one is renewed in time, by its own
+    seconds, and a longer one is not cut down.
 
     The heartbeat waits for the database in a task of its own, so that a database that does not
     answer cannot keep a handler going beyond its claim.
@@ -59,6 +63,13 @@ class Pulse:
         # They begin now, so the first thing to come is a heartbeat or the end of a job's time.
         if min(map(_beat_at, runs)) < self._armed or min(map(_ends_at, runs)) < self._armed:
             self._alarm.ring()
+
+    def extended(self, handle: JobHandle, mark: float, seconds: int) -> None:
+        """A handler has sent a heartbeat of its own, at `mark`: its claim ends earlier or later."""
+        for run in self._runs:
+            if run.handle is handle and not math.isinf(run.beat_at):
+                run.renewed(mark, seconds, self._store.mark())
+                self._alarm.ring()
 
     def remove(self, runs: Iterable[Run]) -> None:
         """These are settled, or given up."""
@@ -94,14 +105,14 @@ class Pulse:
                 self._cut(run, Cause.TIMEOUT, "its time is up")
 
     async def _beat(self, now: float) -> None:
-        due = {run.handle.job.visibility_timeout_s for run in self._runs if run.beat_at <= now}
+        due = {run.seconds for run in self._runs if run.beat_at <= now}
         for seconds in due:
+            mark = self._store.mark()
             runs = [
                 run
                 for run in self._runs
-                if run.handle.job.visibility_timeout_s == seconds and not math.isinf(run.beat_at)
+                if run.seconds == seconds and not math.isinf(run.beat_at) and run.gains(mark)
             ]
-            mark = self._store.mark()
             try:
                 kept = set(await self._queue.heartbeat_batch([run.handle for run in runs], seconds))
             except Closed:
@@ -123,7 +134,7 @@ class Pulse:
                 if run.handle in kept:
                     # Only ever later: a cut that was decided meanwhile stands.
                     if not math.isinf(run.beat_at):
-                        run.renewed(mark)
+                        run.renewed(mark, seconds, self._store.mark())
                 elif run in self._runs:
                     run.leave()
                     if not run.handle.settled:

@@ -39,8 +39,8 @@ class Run:
     cut_at: float
 
     __slots__ = (
-        *("beat_at", "began_at", "begun", "cause", "cut_at", "ends_at", "finished", "handle"),
-        "task",
+        *("_heard_at", "beat_at", "began_at", "begun", "cause", "cut_at", "ends_at", "finished"),
+        *("handle", "seconds", "task", "until"),
     )
 
     def __init__(self, handle: JobHandle, mark: float, timeout: float | None) -> None:
@@ -51,14 +51,34 @@ class Run:
         self.finished: bool = False
         self.began_at: float = mark
         self.ends_at: float = math.inf if timeout is None else mark + timeout
+        self._heard_at: float = mark
         seconds = handle.job.visibility_timeout_s
-        self.beat_at = mark + seconds / 3
-        self.cut_at = mark + (seconds - CUT_S if seconds > 2 * CUT_S else seconds * 0.75)
+        self._keep(mark + seconds, seconds)
 
-    def renewed(self, mark: float) -> None:
-        """The claim lasts its visibility timeout from `mark` on, at least."""
-        later = Run(self.handle, mark, None)
-        self.beat_at, self.cut_at = later.beat_at, later.cut_at
+    def renewed(self, mark: float, seconds: int, now: float) -> None:
+        """A heartbeat of so many seconds was sent at `mark`, and its answer is here `now`."""
+        until = mark + seconds
+        if mark < self._heard_at:
+            # Two were under way at once, the worker's and one of the handler's: either may have
+            # been the last.
+            until, seconds = min(until, self.until), min(seconds, self.seconds)
+        self._heard_at = now
+        self._keep(until, seconds)
+
+    def gains(self, mark: float) -> bool:
+        """Whether a heartbeat sent at `mark` would not end the claim earlier than it does."""
+        return mark + self.seconds >= self.until
+
+    def _keep(self, until: float, seconds: int) -> None:
+        """The claim lasts `until` then at least; heartbeats renew it by so many seconds.
+
+        But by no more than its visibility timeout.
+        """
+        self.until: float = until
+        self.seconds: int = min(seconds, self.handle.job.visibility_timeout_s)
+        left = CUT_S if self.seconds > 2 * CUT_S else self.seconds / 4
+        self.beat_at = self.until - self.seconds * 2 / 3
+        self.cut_at = self.until - left
 
     def leave(self) -> None:
         """No more heartbeats: let the claim lapse, unless it is settled before."""

@@ -208,6 +208,7 @@ class Worker(Runner):
         self._running += len(runs)
         self._debugs = _log.isEnabledFor(logging.DEBUG)
         for run in runs:
+            run.handle.on_heartbeat(self._pulse.extended)
             run.task = loop.create_task(self._execute(run))
         self._pulse.add(runs)
 
