@@ -22,7 +22,7 @@ from alkstore_core import (
     Store,
     StreamEvent,
 )
-from alkstore_core.worker import Fail, Retry, Worker
+from alkstore_core.worker import App, Fail, OutboxWorker, Retry, Worker
 
 
 @attrs.frozen
@@ -739,6 +739,42 @@ def test_options_out_of_range_are_refused(store, options, error):
 
     with pytest.raises(error):
         Worker(store, "q", handler, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurrency": 2.5}, "concurrency must be an int, not 2.5"),
+        ({"concurrency": "2"}, "concurrency must be an int, not '2'"),
+        ({"timeout": "60"}, "timeout must be a number of seconds or None, not '60'"),
+        ({"grace": "60"}, "grace must be a number of seconds, not '60'"),
+    ],
+)
+def test_options_of_another_type_are_refused(store, options, message):
+    """The error names the option."""
+    with pytest.raises(TypeError, match=message):
+        Worker(store, "q", returned_coroutine, **options)
+
+
+def test_what_is_run_is_of_the_worker_s_kind(store):
+    """The error says what to make instead."""
+    with pytest.raises(TypeError, match="for outbox 'o' make an OutboxWorker"):
+        Worker(store, store.outbox("o"), returned_coroutine)
+    with pytest.raises(TypeError, match="queue must be a queue or its name"):
+        Worker(store, store.stream("s"), returned_coroutine)
+    with pytest.raises(TypeError, match="for a queue make a Worker"):
+        OutboxWorker(store, store.queue("q"), returned_coroutine)
+
+
+def test_decorators_need_their_names():
+    """Without parentheses the handler would be taken for the queue, and never be called."""
+    app = App()
+    with pytest.raises(TypeError, match=r'write @app.handler\("queue"\)'):
+        app.handler(returned_coroutine)
+    with pytest.raises(TypeError, match=r'write @app.outbox\("name"\)'):
+        app.outbox(returned_coroutine)
+    with pytest.raises(TypeError, match=r'write @app.consumer\("stream", "name"\)'):
+        app.consumer("s", returned_coroutine)
 
 
 def test_a_retry_checks_its_delay():

@@ -53,9 +53,11 @@ class App:
         """The function decorated handles the jobs of a queue; see `Worker`.
 
         Raises:
+            TypeError: no queue is named.
             ValueError: the queue has a handler.
 
         """
+        _check_names('handler("queue")', queue)
         options = self._options(concurrency, timeout, middlewares)
 
         def register(function: H) -> H:
@@ -75,9 +77,11 @@ class App:
         """The function decorated delivers the messages of an outbox; see `OutboxWorker`.
 
         Raises:
+            TypeError: no outbox is named.
             ValueError: the outbox has a handler.
 
         """
+        _check_names('outbox("name")', name)
         options = self._options(concurrency, timeout, middlewares)
 
         def register(function: H) -> H:
@@ -101,9 +105,11 @@ class App:
         """The function decorated handles a stream's events under this name; see `Consumer`.
 
         Raises:
+            TypeError: no stream or no consumer is named.
             ValueError: the consumer has a handler.
 
         """
+        _check_names('consumer("stream", "name")', stream, name)
         around = tuple(middlewares)
 
         def make(store: Store, function: Handler) -> Consumer:
@@ -169,3 +175,10 @@ class App:
         if key in self._makers:
             raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
         self._makers[key] = make
+
+
+def _check_names(usage: str, *names: object) -> None:
+    """Without its parentheses a decorator would take the handler for a name, and never run it."""
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"write @app.{usage}: {name!r} is no name")

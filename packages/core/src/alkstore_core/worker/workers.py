@@ -13,6 +13,7 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.checks import check_options, check_outbox, check_queue
 from alkstore_core.worker.endings import Attempt, Outcome, attempt_under_way, ends_the_loop
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.logs import Events, job_event, source
@@ -62,7 +63,8 @@ class Worker(Runner):
     lapsed; so does that of an async handler that does not end within 5 s of being cancelled.
 
     Raises:
-        TypeError: the handler's signature cannot be served.
+        TypeError: the handler's signature cannot be served, or an option is of another type; the
+            text says what to pass instead.
         ValueError: `concurrency` is below 1, `timeout` not above 0, `grace` below 0.
         InvalidName: the queue's name or the worker id is not legal; `ReservedName` likewise.
 
@@ -80,10 +82,8 @@ class Worker(Runner):
         worker_id: str | None = None,
         middlewares: Iterable[Middleware[JobHandle]] = (),
     ) -> None:
-        if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
+        check_options(concurrency, timeout, grace)
+        check_queue(queue)
         super().__init__(store, grace)
         self._queue = store.queue(queue) if isinstance(queue, str) else queue
         self._worker_id = check_label("worker id", own_id() if worker_id is None else worker_id)
@@ -380,6 +380,7 @@ class OutboxWorker(Worker):
         worker_id: str | None = None,
         middlewares: Iterable[Middleware[JobHandle]] = (),
     ) -> None:
+        check_outbox(outbox)
         source = store.outbox(outbox) if isinstance(outbox, str) else outbox
         super().__init__(
             store,
