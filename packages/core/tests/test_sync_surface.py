@@ -40,6 +40,7 @@ LEFT_OUT = {
         "claim": "for batch calls, which unwrap the handle",
         "may_settle": "for batch calls, which unwrap the handle",
         "mark_settled": "for batch calls, which unwrap the handle",
+        "on_heartbeat": "for workers, which run on the loop",
     },
     WakeReceiver: {"end": "for the store that closes"},
     EventReceiver: {"end": "for the store that closes"},
