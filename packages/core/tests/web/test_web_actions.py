@@ -112,6 +112,30 @@ async def test_nothing_selected(send, store, dies, fields):
     assert (2, 0) == await left(store)
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/redrive?queue=q&after=x", {"one": "1"}),
+        ("/redrive?queue=q&after=-1", {"id": ["1", "2"]}),
+        ("/redrive?queue=q", {"one": "1", "from": ["job", "job"]}),
+        ("/redrive?queue=q&outbox=q", {"one": "1"}),
+        ("/redrive", {"one": "1"}),
+        ("/redrive?queue=", {"one": "1"}),
+        ("/redrive?queue=q", {"id": ["1", "x"]}),
+        ("/purge?queue=q", {"age": ["all", "all"], "sure": "yes"}),
+        ("/purge?queue=q", {"age": "all", "sure": ["yes", "yes"]}),
+        ("/purge?queue=q&outbox=q", {"age": "all", "sure": "yes"}),
+        ("/purge", {"age": "all", "sure": "yes"}),
+        ("/purge?queue=", {"age": "all", "sure": "yes"}),
+    ],
+)
+async def test_what_is_malformed_has_done_nothing(send, store, dies, path, fields):
+    """Whoever reads that the request was wrong sends it again."""
+    await dies("q", 2)
+    assert 400 == (await send(path, fields)).status_code
+    assert (2, 0) == await left(store)
+
+
 async def test_failure_half_way(send, store, dies, engine):
     """When the database fails in the midst it is said what had been done by then."""
     await dies("q", 3)

@@ -44,7 +44,10 @@ class Actions:
         """Redrive one dead job, those selected, or all that were shown."""
         fields = await own_form(request, self._access, visit)
         source = reading.asked_source(self._store, request.query_params)
+        # All of it is read before anything is done: a 400 has done nothing.
         ids = _chosen(fields)
+        origin = reading.field(fields, "from")
+        after = reading.number("after", request.query_params.get("after"))
         fresh: list[int] = []
         gone = 0
         for job_id in ids:
@@ -58,11 +61,10 @@ class Actions:
                 fresh.append(new)
         if len(ids) == 1 and fresh:
             done = self._access.sign(f"redriven-as:{ids[0]}:{fresh[0]}")
-            if reading.field(fields, "from") == "job":
+            if origin == "job":
                 return see_other(source.url("job", id=fresh[0], done=done))
         else:
             done = self._access.sign(f"redriven:{len(fresh)}:{gone}")
-        after = reading.number("after", request.query_params.get("after"))
         return see_other(source.url("queue", state="dead", after=after or None, done=done))
 
     async def purge(self, request: Request, visit: Visit) -> Response:
