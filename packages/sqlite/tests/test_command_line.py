@@ -241,7 +241,7 @@ def test_enqueue_of_lines_commits_whole_batches(do, alkstore):
 
     assert 2 == done.exit_code
     assert "line 5: " in done.stderr
-    assert "the 2 jobs" in done.stderr
+    assert "2 jobs are in, those up to line 3, the last one with id 2; the later" in done.stderr
     assert 2 == len(done.stdout.split())
     jobs = do(lambda store: store.queue("q").jobs())
     assert [1, {"a": 2}] == [json.loads(job.payload) for job in jobs]
@@ -255,7 +255,8 @@ def test_enqueue_from_a_live_pipe_ends_at_ctrl_c(do, start):
     assert "1\n" == process.stdout.readline()
     process.send_signal(signal.SIGINT)
 
-    assert (130, "") == (process.wait(timeout=30), process.stderr.read().strip())
+    told = "1 job is in, those up to line 1, the last one with id 1; the later ones are not in"
+    assert (130, told) == (process.wait(timeout=30), process.stderr.read().strip())
     assert 1 == do(lambda store: store.queue("q").stats()).ready
 
 

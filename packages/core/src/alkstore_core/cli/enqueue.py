@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from alkstore_core import AlkstoreError, CodecError, EnqueueOpts, QueueOpts, decode_payload
+from alkstore_core import CodecError, EnqueueOpts, QueueOpts, decode_payload, encode_payload
 from alkstore_core.cli.ending import interrupted_at_once
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit
@@ -21,10 +22,10 @@ from alkstore_core.cli.params import (
     outbox_option,
     url_option,
 )
-from alkstore_core.cli.statuses import say
+from alkstore_core.cli.statuses import WRITTEN_WRONG, Refused, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from alkstore_core import Store
 
@@ -91,15 +92,13 @@ def enqueue(
         raise click.UsageError("messages of an outbox have stamps of their own")
     if lines == (payload is not None):
         raise click.UsageError("give one PAYLOAD, or - for standard input, or --lines")
-    payloads: Iterable[Any]
+    payloads: Iterable[tuple[int, Any]]
     if payload is not None:
         # Read before anything is opened: nobody's writer is to wait for a person who types.
-        data = (
-            sys.stdin.buffer.read() if payload == "-" else payload.encode(errors="surrogateescape")
-        )
-        payloads = [decode_payload(data)]
+        data = _all_of_stdin() if payload == "-" else payload.encode(errors="surrogateescape")
+        payloads = [(0, decode_payload(data))]
     else:
-        payloads = _parsed(sys.stdin.buffer)
+        payloads = _parsed(_stdin())
     work = _enqueue(
         url, queue, payloads, batch, opts, given, outbox=outbox, create=create, as_json=as_json
     )
@@ -107,19 +106,85 @@ def enqueue(
         run(work)
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterable[Any]:
-    for number, line in enumerate(lines, 1):
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed, so there is no payload to read")
+    return sys.stdin.buffer
+
+
+def _all_of_stdin() -> bytes:
+    try:
+        return _stdin().read()
+    except OSError as error:
+        raise Refused(f"standard input cannot be read: {error.strerror}") from error
+
+
+def _parsed(lines: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """Payloads with the numbers of their lines."""
+    for number in itertools.count(1):
+        try:
+            line = lines.readline()
+        except OSError as error:
+            raise Refused(f"standard input cannot be read: {error.strerror}") from error
+        if not line:
+            return
         if line.strip():
             try:
-                yield decode_payload(line)
+                payload = decode_payload(line)
+                # Not all that can be read can be stored, and later its line is not known.
+                encode_payload(payload)
             except CodecError as error:
                 raise CodecError(f"line {number}: {error}") from None
+            yield number, payload
+
+
+class _Account:
+    """What is in, for whoever has to be told when it ends early."""
+
+    def __init__(self, look: str) -> None:
+        self._look = look
+        self._done = 0
+        self._last = (0, 0)
+        self._open: Sequence[int] = ()
+
+    def begins(self, lines: Sequence[int]) -> None:
+        """The payloads of these lines are on their way, and may be in from now on."""
+        self._open = lines
+
+    def refused(self) -> None:
+        """None of those on their way is in."""
+        self._open = ()
+
+    def ends(self, ids: Sequence[int]) -> None:
+        """Those on their way are in."""
+        self._done += len(ids)
+        self._last = (self._open[-1], ids[-1])
+        self._open = ()
+
+    def told(self) -> str:
+        """All of it in a sentence."""
+        line, number = self._last
+        text = "nothing was enqueued"
+        if self._done:
+            up_to = f", those up to line {line}, the last one with id {number}" if line else ""
+            text = f"{_jobs(self._done)} in{up_to or f', with id {number}'}"
+        if self._open:
+            first, last = self._open[0], self._open[-1]
+            which = f"the next {len(self._open)} (lines {first}-{last})" if first else "the job"
+            text = f"{text}; " if self._done else ""
+            text += f"whether {which} got in is not known, see: {self._look}"
+            return f"{text}; the later ones are not in" if first else text
+        return f"{text}; the later ones are not in" if line else text
+
+
+def _jobs(number: int) -> str:
+    return "1 job is" if number == 1 else f"{number} jobs are"
 
 
 async def _enqueue(
     url: str | None,
     name: str,
-    payloads: Iterable[Any],
+    payloads: Iterable[tuple[int, Any]],
     batch: int,
     opts: EnqueueOpts,
     stamps: dict[str, int],
@@ -128,22 +193,32 @@ async def _enqueue(
     create: bool,
     as_json: bool,
 ) -> None:
-    done = 0
-    async with opened(url, create=create) as store:
-        put = _into_outbox(store, name, opts) if outbox else _into_queue(store, name, opts, stamps)
-        rest = iter(payloads)
-        try:
+    account = _Account(shlex.join(["alkstore", "jobs", *["--outbox"][:outbox], "--", name]))
+    try:
+        async with opened(url, create=create) as store:
+            put = (
+                _into_outbox(store, name, opts)
+                if outbox
+                else _into_queue(store, name, opts, stamps)
+            )
+            rest = iter(payloads)
             while chunk := [*itertools.islice(rest, batch)]:
-                for number in await put(chunk):
-                    done += 1
+                account.begins([line for line, _ in chunk])
+                try:
+                    ids = await put([payload for _, payload in chunk])
+                except WRITTEN_WRONG:
+                    account.refused()
+                    raise
+                account.ends(ids)
+                for number in ids:
                     if as_json:
                         emit({"id": number})
                     else:
                         click.echo(str(number))
-        except (AlkstoreError, click.ClickException):
-            if done:
-                say(f"the {done} jobs whose ids are printed are in; of the rest none is:")
-            raise
+    except BaseException:
+        # Also an interruption, and whoever has left or takes no more.
+        say(account.told())
+        raise
 
 
 def _into_queue(

@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 
-from alkstore_core.cli.statuses import NotWritten
+from alkstore_core.cli.statuses import NotWritten, silence
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -63,6 +64,26 @@ class Told:
         """As the file's own."""
         with written(self._what):
             self._file.flush()
+
+
+@contextlib.contextmanager
+def telling() -> Generator[None]:
+    """While it lasts, stdout tells its errors as `NotWritten`, and a stderr that is closed none."""
+    with contextlib.ExitStack() as stack:
+        if sys.stderr is None:
+            nothing = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(contextlib.redirect_stderr(nothing))
+        if sys.stdout is not None:
+            told: Any = Told(sys.stdout, "what was done is done, but the output")
+            stack.enter_context(contextlib.redirect_stdout(told))
+        try:
+            yield
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except NotWritten:
+            if sys.stdout is not None:
+                silence(sys.stdout)
+            raise
 
 
 class _Paper(Console):

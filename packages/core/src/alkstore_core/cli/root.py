@@ -15,10 +15,11 @@ from alkstore_core.cli.doctor import doctor
 from alkstore_core.cli.enqueue import enqueue
 from alkstore_core.cli.jobs import jobs, sweep
 from alkstore_core.cli.listen import listen
+from alkstore_core.cli.output import telling
 from alkstore_core.cli.params import url_before, url_option_before
 from alkstore_core.cli.schedules import locks, schedules
 from alkstore_core.cli.status import status
-from alkstore_core.cli.statuses import BROKEN_PIPE, silence_stdout, status_of
+from alkstore_core.cli.statuses import BROKEN_PIPE, NotWritten, silence, status_of
 from alkstore_core.cli.streams import stream
 from alkstore_core.cli.top import top
 from alkstore_core.cli.web import web
@@ -51,30 +52,41 @@ class Root(click.Group):
         )
         if not standalone_mode:
             return run()
-        sys.exit(status_of(run))
+
+        def told() -> Any:
+            with telling():
+                return run()
+
+        sys.exit(status_of(told))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, which has to have a use for a `--url` before it."""
+        """Find the command, which needs a use for a `--url` before it, and ears for its answer."""
         name, command, rest = super().resolve_command(ctx, args)
         takes = isinstance(command, click.Group) or (
             command is not None and any(param.name == "url" for param in command.params)
         )
         if url_before(ctx) is not None and not takes:
             ctx.fail(f"{name} takes no --url")
+        if sys.stdout is None and name not in _SILENT:
+            raise NotWritten("standard output is closed, so nothing was done: give it a file")
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and see that all it said has left."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except BrokenPipeError:
-            silence_stdout()
+            silence(sys.stdout)
             raise click.exceptions.Exit(BROKEN_PIPE) from None
         return result
 
+
+_SILENT: Final = ("web", "worker")
+"""They do their work without a word on standard output."""
 
 PARTS: Final[tuple[click.Command, ...]] = (
     completion,

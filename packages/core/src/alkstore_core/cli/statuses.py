@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -24,6 +25,7 @@ from alkstore_core.cli.escaping import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -34,7 +36,8 @@ NOT_WRITTEN: Final = 74
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
-_WRITTEN_WRONG: Final = (CodecError, InvalidName, InvalidSpec, PayloadTooLarge, ReservedName)
+WRITTEN_WRONG: Final = (CodecError, InvalidName, InvalidSpec, PayloadTooLarge, ReservedName)
+"""Errors in what was asked for, of which nothing was done."""
 
 
 class Refused(click.ClickException):
@@ -62,8 +65,11 @@ class NotInstalled(click.ClickException):
 
 
 def say(text: str) -> None:
-    """Tell the person something, beside the data."""
-    click.echo(safe(text), err=True)
+    """Tell the person something, beside the data; who cannot be told is not."""
+    try:
+        click.echo(safe(text), err=True)
+    except OSError:
+        silence(sys.stderr)
 
 
 def status_of(call: Callable[[], object]) -> int:
@@ -84,13 +90,13 @@ def status_of(call: Callable[[], object]) -> int:
     return result if isinstance(result, int) else OK
 
 
-def silence_stdout() -> None:
-    """Let the interpreter flush what nobody reads any more into nothing."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def silence(stream: TextIO) -> None:
+    """Let the interpreter flush what nobody takes any more into nothing."""
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), stream.fileno())
 
 
 def _status_of_error(error: AlkstoreError) -> int:
     if isinstance(error, (DatabaseError, Closed)):
         return DATABASE
-    return USAGE if isinstance(error, _WRITTEN_WRONG) else REFUSED
+    return USAGE if isinstance(error, WRITTEN_WRONG) else REFUSED
