@@ -1,6 +1,7 @@
 """What others have stored never speaks to the terminal, and no password is told."""
 
 import json
+import sys
 
 import pytest
 
@@ -32,6 +33,7 @@ def test_what_is_not_printable_is_escaped(raw, escaped):
         "Got unexpected extra argument (postgresql://me:hun/ter2@x:hunter2@host/db)",
         "postgresql://host/db?user=me&password=hunter2&x=1",
         "cannot use sqlite:///a and postgresql+asyncpg://:hunter2@host",
+        "postgresql://me:my hunter2 is@home @host/db",
     ],
 )
 def test_passwords_are_never_told(text):
@@ -55,6 +57,24 @@ def test_a_payload_that_is_no_json_is_escaped_and_said_to_be_none():
     assert not cut
     assert {"payload_base64": "AP8b"} == payload_fields(b"\0\xff\x1b")
     assert {"payload": None} == payload_fields(b"null")
+
+
+def test_numbers_that_cannot_be_printed_are_given_as_they_are_stored():
+    """Infinity would be no JSON, and an integer beyond the interpreter's limit a traceback."""
+    assert {"payload_base64": "WzFlOTk5XQ=="} == payload_fields(b"[1e999]")
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert {"payload_base64"} == set(payload_fields(b"9" * 700))
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert {"payload": 10**4_000} == payload_fields(b"1" + b"0" * 4_000)
+
+
+@pytest.mark.parametrize("depth", range(900, 1_000, 5))
+def test_what_is_given_to_scripts_can_be_printed(depth):
+    """However deep it is nested."""
+    json.dumps({"jobs": [payload_fields(b"[" * depth + b"]" * depth)]})
 
 
 def test_a_payload_is_indented_json():

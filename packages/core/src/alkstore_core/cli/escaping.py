@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from typing import Any
 
 from alkstore_core import CodecError, decode_payload
 from alkstore_core.showing import BODY_LIMIT, laid_out
 
-_PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
+# Up to the last @ of the line: a password that was not encoded may hold spaces, slashes and more.
+_PASSWORD = re.compile(r"(://[^:/@\s]*):.*@")
 _PASSWORD_FIELD = re.compile(r"(?i)(pass(?:word|wd|phrase|file)?=)[^&\s'\"]*")
 
 
@@ -50,8 +52,14 @@ def payload_text(data: bytes) -> tuple[str, bool]:
 
 
 def payload_fields(data: bytes) -> dict[str, Any]:
-    """A payload for scripts: `payload`, or `payload_base64` for what is not JSON."""
+    """A payload for scripts: `payload`, or `payload_base64` for what cannot be printed as JSON.
+
+    That is what is none, and numbers that Python has no equal of, such as 1e999.
+    """
     try:
-        return {"payload": decode_payload(data)}
-    except CodecError:
+        payload = decode_payload(data)
+        # Tried a little deeper than it is going to be printed.
+        json.dumps([[[[[payload]]]]], allow_nan=False)
+    except (CodecError, RecursionError, ValueError):
         return {"payload_base64": base64.b64encode(data).decode()}
+    return {"payload": payload}
