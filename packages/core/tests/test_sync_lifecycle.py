@@ -15,6 +15,7 @@ from dict_engine import DictEngine
 
 from alkstore_core import Closed, DatabaseError, ManualClock, Store
 from alkstore_core.sync import SyncStore
+from alkstore_core.sync.calls import Call
 from alkstore_core.sync.portal import Portal
 
 HERE = Path(__file__).parent
@@ -182,7 +183,7 @@ def test_what_was_spawned_is_not_collected_midway():
         waited[0]().set_result(None)
 
     portal.spawn(close)
-    portal.call(collect)
+    portal.make(Call(collect))
     portal.end()
     assert ended.is_set()
 

@@ -1,5 +1,6 @@
 """The blocking facade on a file: scripts, threads, your own sessions, and a fork."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 from alkstore_core import DatabaseError
 from alkstore_core.overview import overview
 from alkstore_core.sync import SyncStore
+from alkstore_core.sync.transactions import SyncTransaction
 from alkstore_sqlite import SqliteStore, prepare_engine
 
 
@@ -97,6 +99,31 @@ def test_a_transaction_and_a_write_beside_it_in_one_thread(store):
     """The file has one writer: the thread hears it at once, not after the busy timeout."""
     with store.transaction(), pytest.raises(DatabaseError, match="this thread holds"):
         store.queue("q").enqueue(1)
+
+
+def test_an_interrupted_block_is_over(path, store):
+    """Interrupted on the way into its end, with the handle still there: the file is free."""
+    tx = None
+
+    def trace(frame, event, _):
+        if event == "call" and frame.f_code is SyncTransaction.__exit__.__code__:
+            sys.settrace(before)
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    try:
+        with store.transaction() as tx:
+            tx.enqueue_tx("q", 1)
+            sys.settrace(trace)
+    except KeyboardInterrupt:
+        pass
+
+    store.queue("q").enqueue(2)
+    with SyncStore(SqliteStore(path)) as other:
+        other.queue("q").enqueue(3)
+    with pytest.raises(DatabaseError, match="this transaction was"):
+        tx.commit()
+    assert [2, 3] == [job.payload_as(int) for job in store.queue("q").jobs()]
 
 
 def test_asynchronous_functions_run_on_its_loop(store):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from alkstore_core.errors import Closed
 from alkstore_core.runtime import quietly
+from alkstore_core.sync.calls import Call
 from alkstore_core.sync.portal import Portal, attach, detach, exclusively
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Bridge:
             DatabaseError: called on that loop, or in a forked child.
 
         """
-        return self._reach().call(functools.partial(function, *args, **kwargs))
+        return self._reach().make(Call(functools.partial(function, *args, **kwargs)))
 
     def take(
         self,
@@ -48,7 +49,27 @@ class Bridge:
         unseen: Callable[[T], Awaitable[object]],
     ) -> T:
         """As `call`; what an interrupted caller never got to see is given to `unseen`."""
-        return self._reach().call(work, unseen)
+        return self._reach().make(Call(work, unseen))
+
+    def finish(
+        self,
+        work: Callable[[], Awaitable[T]],
+        after: Callable[[], Awaitable[object]],
+    ) -> T:
+        """As `call`, for what ends something: once asked for, the end comes.
+
+        When the caller is interrupted `work` is cancelled, or never begun; then `after` is run,
+        which ends what `work` has left. The interruption is raised after that.
+        """
+        call = Call(work, after=after)
+        try:
+            return self._reach().make(call)
+        except Exception:
+            raise
+        except BaseException:
+            if not call.begun:
+                self._reach().make(Call(after))
+            raise
 
     def open(self) -> None:
         """Open the store; on an open one nothing happens."""
@@ -57,7 +78,7 @@ class Bridge:
             return
         portal = attach(self._store)
         try:
-            portal.call(self._store.open)
+            portal.make(Call(self._store.open))
         finally:
             # An interrupted one may be open all the same.
             self._settle(portal)
@@ -70,7 +91,7 @@ class Bridge:
             self._store.check()
         portal = attach(self._store)
         try:
-            portal.call(self._store.close)
+            portal.make(Call(self._store.close, after=self._store.close))
         finally:
             self._begun = True
             self._settle(portal)

@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+# asyncio itself holds tasks weakly, and a thread that was interrupted twice waits no more.
+_endings: set[asyncio.Task[None]] = set()
+
 
 class Submit(Protocol):
     """Has a callback run on the loop, soon."""
@@ -31,7 +34,11 @@ class _ThisThread(threading.local):
     """The calling thread, as the writer's slot knows it."""
 
     def __init__(self) -> None:
-        self.caller = Thread(threading.current_thread().name)
+        self.renew()
+
+    def renew(self) -> None:
+        """From now on this thread counts as another one."""
+        self.caller: Thread = Thread(threading.current_thread().name)
 
 
 _this = _ThisThread()
@@ -40,16 +47,20 @@ _this = _ThisThread()
 class Call(Generic[T]):
     """Runs `work` as a task, in the caller's context, while the calling thread waits.
 
-    `unseen` undoes what came of it when the thread was interrupted and never saw the result.
+    When the thread was interrupted, `unseen` undoes the result that it never saw, and `after` is
+    run in any case, also when the work had not even begun.
     """
 
     def __init__(
         self,
         work: Callable[[], Awaitable[T]],
-        unseen: Callable[[T], Awaitable[object]] | None,
+        unseen: Callable[[T], Awaitable[object]] | None = None,
+        after: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
+        self.begun: bool = False
         self._work: Callable[[], Awaitable[T]] | None = work
         self._unseen = unseen
+        self._after = after
         self._thread = _this.caller
         self._task: asyncio.Task[None] | None = None
         self._value: list[T] = []
@@ -69,6 +80,8 @@ class Call(Generic[T]):
 
         """
         try:
+            # From here on an interruption finds the handler below.
+            self.begun = True
             submit(self._start, contextvars.copy_context())
             self._running.acquire()
             if self._value:
@@ -80,7 +93,7 @@ class Call(Generic[T]):
         # were anything here to hold the error, a lost transaction would wait for the collector.
         error, self._error = self._error, None
         try:
-            if error is None or isinstance(error, asyncio.CancelledError):
+            if error is None:
                 raise Closed("the store was closed during this call, which was cancelled by that")
             raise error
         finally:
@@ -96,6 +109,10 @@ class Call(Generic[T]):
         try:
             if work is not None:
                 self._value.append(await work())
+        except asyncio.CancelledError as error:
+            # The loop's end cancels the task; what only the work raised is a result like others.
+            if self._task is None or not self._task.cancelling():
+                self._error = error
         except BaseException as error:  # noqa: BLE001 - it is the waiting thread's.
             self._error = error
         finally:
@@ -103,27 +120,38 @@ class Call(Generic[T]):
             self._running.release()
 
     def _interrupted(self, submit: Submit) -> None:
-        over = threading.Event()
+        # Not an event: that does not bear an interruption of its own wait.
+        over = Lock()
+        over.acquire()
         try:
             submit(lambda: self._abandon(over), contextvars.copy_context())
+            over.acquire()
         except Closed:
             return
-        over.wait()
+        except BaseException:
+            # What ends without this thread is its own no more: the next call waits for it.
+            _this.renew()
+            raise
 
-    def _abandon(self, over: threading.Event) -> None:
+    def _abandon(self, over: Lock) -> None:
+        # A task that has not begun never will; one that was not even made finds no work.
         self._work = None
-        if self._task is None:
-            over.set()
-            return
-        self._task.cancel()
-        ending = asyncio.get_running_loop().create_task(self._give_back(self._task))
-        ending.add_done_callback(lambda _: over.set())
+        if self._task is not None:
+            self._task.cancel()
+        ending = asyncio.get_running_loop().create_task(self._end())
+        _endings.add(ending)
+        ending.add_done_callback(_endings.discard)
+        ending.add_done_callback(lambda _: over.release())
 
-    async def _give_back(self, task: asyncio.Task[None]) -> None:
-        await asyncio.wait((task,))
+    async def _end(self) -> None:
+        act_for(self._thread)
+        if self._task is not None:
+            await asyncio.wait((self._task,))
         self._error = None
-        if self._value and self._unseen is not None:
-            try:
+        try:
+            if self._value and self._unseen is not None:
                 await self._unseen(self._value[0])
-            except Exception as error:  # noqa: BLE001 - must not hide the interruption.
-                _log.warning("clean-up after an interrupted call failed: %s", error)
+            if self._after is not None:
+                await self._after()
+        except Exception as error:  # noqa: BLE001 - must not hide the interruption.
+            _log.warning("clean-up after an interrupted call failed: %s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Self, final
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class SyncLock:
 
     def release(self) -> bool:
         """The lock is free; `False` when the lease was no longer live."""
-        return self._bridge.call(self._lock.release)
+        return self._bridge.finish(self._lock.release, self._lock.release)
 
     def __enter__(self) -> Self:
         return self
@@ -56,4 +57,8 @@ class SyncLock:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bridge.call(self._lock.__aexit__, exc_type, exc, None)
+        leave = self._lock.__aexit__
+        self._bridge.finish(
+            functools.partial(leave, exc_type, exc, None),
+            functools.partial(leave, None, None, None),
+        )

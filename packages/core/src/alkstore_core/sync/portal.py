@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from alkstore_core.errors import Closed, DatabaseError
 from alkstore_core.runtime import quietly
-from alkstore_core.sync.calls import Call
 
 if TYPE_CHECKING:
     import contextvars
     from collections.abc import Awaitable, Callable
 
     from alkstore_core.store import Store
+    from alkstore_core.sync.calls import Call
 
 T = TypeVar("T")
 
@@ -50,12 +50,8 @@ class Portal:
         self._thread = threading.Thread(target=self._serve, name="alkstore-sync", daemon=True)
         self._thread.start()
 
-    def call(
-        self,
-        work: Callable[[], Awaitable[T]],
-        unseen: Callable[[T], Awaitable[object]] | None = None,
-    ) -> T:
-        """Run `work` on the loop and wait for its end; see `Call`.
+    def make(self, call: Call[T]) -> T:
+        """Have a call's work done on the loop and wait for its end; see `Call`.
 
         Raises:
             Closed: the loop has ended.
@@ -68,7 +64,7 @@ class Portal:
                 "would wait for itself for ever: there await the store's own calls, or make this "
                 "one in another thread"
             )
-        return Call(work, unseen).make(self._submit)
+        return call.make(self._submit)
 
     def spawn(self, work: Callable[[], Awaitable[object]]) -> None:
         """Run `work` some time, without waiting. For the collector: takes no lock, never fails."""

@@ -98,7 +98,7 @@ class SyncReceiver(Generic[T]):
 
     def close(self) -> None:
         """The receiver has ended: `recv` gives `None`, for ever. Idempotent."""
-        self._bridge.call(self._receiver.close)
+        self._bridge.finish(self._receiver.close, self._receiver.close)
 
     def until_idle(self, timeout: float) -> Iterator[T]:
         """Iterate until nothing has come for `timeout` seconds, or the receiver has ended."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from alkstore_core.errors import DatabaseError
+from alkstore_core.opentx import spent
 from alkstore_core.runtime import quietly
 from alkstore_core.sync.given import collected
 from alkstore_core.transactions import TxHandle
@@ -27,11 +30,12 @@ class SyncTxHandle(Generic[H_co]):
     when its last reference is lost. Usable from any thread; calls of several take turns.
     """
 
-    __slots__ = ("_bridge", "_tx")
+    __slots__ = ("_bridge", "_entered", "_held")
 
     def __init__(self, bridge: Bridge, tx: H_co) -> None:
         self._bridge = bridge
-        self._tx: H_co = tx
+        self._held: H_co | None = tx
+        self._entered: Self | None = None
 
     def call(self, f: Callable[[H_co], Awaitable[T]]) -> T:
         """What `f` makes of the asynchronous handle, awaited on the store's event loop.
@@ -44,13 +48,15 @@ class SyncTxHandle(Generic[H_co]):
     def commit(self) -> None:
         """Make everything durable and visible; then receivers wake. The handle is spent.
 
-        An interruption that arrives meanwhile is raised after the commit's end.
+        An interruption that arrives meanwhile is raised after the commit's end, or after a
+        rollback when the commit had not begun.
         """
-        self._bridge.call(self._tx.commit)
+        self._bridge.finish(self._tx.commit, self._tx.rollback)
 
     def rollback(self) -> None:
         """Undo everything. The handle is spent; on a spent handle nothing happens."""
-        self._bridge.call(self._tx.rollback)
+        if self._held is not None:
+            self._bridge.finish(self._held.rollback, self._held.rollback)
 
     def enqueue_tx(self, queue: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
         """A job is in the queue once the transaction commits; returns its id."""
@@ -105,7 +111,9 @@ class SyncTxHandle(Generic[H_co]):
         return self._bridge.call(self._tx.read_from_consumer_tx, stream, consumer, limit)
 
     def __enter__(self) -> Self:
-        return self
+        # Another handle, so that this one is lost with the block: see `__del__`.
+        self._entered = type(self)(self._bridge, self._tx)
+        return self._entered
 
     def __exit__(
         self,
@@ -113,17 +121,38 @@ class SyncTxHandle(Generic[H_co]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bridge.call(_roll_back, self._tx, exc)
+        if self._held is not None:
+            roll_back = functools.partial(_roll_back, self._held, exc)
+            self._bridge.finish(roll_back, self._held.rollback)
+        self._entered = None
+
+    def __del__(self) -> None:
+        # An interruption on the very way into `__exit__` is raised before anything there can
+        # catch it: nobody else would end the block, whose handle the caller may well keep.
+        if self._entered is not None:
+            self._entered._held = None  # noqa: SLF001 - another of this class.
+
+    @property
+    def _tx(self) -> H_co:
+        if self._held is None:
+            kind, text = spent("dropped")
+            raise kind(text)
+        return self._held
 
 
 class SyncTransaction(Generic[H_co]):
-    """`with`: commits when the block ends well, rolls back when it raises anything."""
+    """`with`: commits when the block ends well, rolls back when it raises anything.
 
-    __slots__ = ("_bridge", "_transaction")
+    Of a block that is interrupted while its commit is under way, everything has taken effect or
+    nothing; the handle is spent in either case.
+    """
+
+    __slots__ = ("_bridge", "_entered", "_transaction")
 
     def __init__(self, bridge: Bridge, transaction: Transaction[H_co]) -> None:
         self._bridge = bridge
         self._transaction = transaction
+        self._entered: tuple[H_co, SyncTxHandle[H_co]] | None = None
 
     def __enter__(self) -> SyncTxHandle[H_co]:
         transaction = self._transaction
@@ -131,7 +160,9 @@ class SyncTransaction(Generic[H_co]):
         async def undo(_: object) -> None:
             await transaction.__aexit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-        return SyncTxHandle(self._bridge, self._bridge.take(transaction.__aenter__, undo))
+        tx = self._bridge.take(transaction.__aenter__, undo)
+        self._entered = tx, SyncTxHandle(self._bridge, tx)
+        return self._entered[1]
 
     def __exit__(
         self,
@@ -139,7 +170,20 @@ class SyncTransaction(Generic[H_co]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bridge.call(self._transaction.__aexit__, exc_type, exc, None)
+        if self._entered is None:
+            raise DatabaseError("leave only a block that was entered")
+        leave = functools.partial(self._transaction.__aexit__, exc_type, exc, None)
+        try:
+            self._bridge.finish(leave, self._entered[0].rollback)
+        except Exception:
+            self._entered = None
+            raise
+        self._entered = None
+
+    def __del__(self) -> None:
+        # As there: the handle in the block must not outlive it.
+        if self._entered is not None:
+            self._entered[1]._held = None  # noqa: SLF001
 
 
 async def _apply(f: Callable[[H_co], Awaitable[T]], tx: H_co) -> T:  # type: ignore[misc]
