@@ -14,7 +14,8 @@ from alkstore_core.sql.tables import jobs
 pytestmark = pytest.mark.once
 
 
-HISTORIES = 30
+HISTORIES = 90
+"""At most: the first that shows a fault ends the search, and a rare fault may need many."""
 STEPS = 200
 
 
