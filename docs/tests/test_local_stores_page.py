@@ -30,7 +30,7 @@ def test_command(line):
 
 def test_binding():
     """What the guide exports by hand is read as the binding of the queue `jobs`."""
-    (shown,) = re.findall(r"^export (.+)$", GUIDE.read_text(), re.MULTILINE)
+    (shown,) = re.findall(r"^export (\w+_BINDING=.+)$", GUIDE.read_text(), re.MULTILINE)
     (assignment,) = shlex.split(shown)
     name, _, value = assignment.partition("=")
     binding = queue_binding("jobs", {name: value})
