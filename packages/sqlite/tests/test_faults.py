@@ -250,10 +250,10 @@ async def test_a_look_that_failed_half_way_has_seen_nothing(store, path, table):
     with contextlib.closing(sqlite3.connect(path)) as plain:
         connection = FailsOnce(plain, table)
         with pytest.raises(sqlite3.OperationalError):
-            probe(connection, topics)
+            probe(connection, lambda: topics)
 
         assert [(topic, mark) for topic, mark in zip(topics, [1, 1, None, None], strict=True)] == (
-            probe(connection, topics)
+            probe(connection, lambda: topics)
         )
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from alkstore_core import DatabaseError, EnqueueOpts, QueueOpts, StopToken
+from alkstore_core.sql.signals import CHANNELS_SINCE
 from alkstore_sqlite import SqliteStore
+from alkstore_sqlite.probe import TableProbe
 
 
 async def soon(awaitable):
@@ -439,3 +441,24 @@ async def test_waiting_costs_little(path, spawn, receivers, share):
 
     assert float(await child.expect("used")) < share
     assert [] == await child.succeed()
+
+
+async def test_who_attaches_while_the_watcher_looks_misses_nothing(path, monkeypatch):
+    """A look that was begun for others passes the signals of who came since, and tells them."""
+    looking, go_on = threading.Event(), threading.Event()
+    read = TableProbe._rows
+
+    def held(probe, connection, statement, **given):
+        if statement is CHANNELS_SINCE:
+            looking.set()
+            assert go_on.wait(10)
+        return read(probe, connection, statement, **given)
+
+    monkeypatch.setattr(TableProbe, "_rows", held)
+    async with SqliteStore(path) as store, SqliteStore(path) as other, other.listen("early"):
+        await store.notify("early")
+        assert await asyncio.to_thread(looking.wait, 10)
+        async with other.listen("late") as late:
+            await store.notify("late")
+            go_on.set()
+            assert "late" == (await soon(late.recv())).channel

@@ -11,7 +11,7 @@ from alkstore_core.sql.signals import CHANNELS_SINCE, READY_QUEUES, SCHEDULES_ST
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import Executable
 
@@ -32,17 +32,20 @@ class TableProbe:
         self._last_notify = 0
         self._schedules: tuple[Any, ...] | None = None
 
-    def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> list[Mark]:
-        """Return what is new on `topics`. A look that fails has seen nothing."""
+    def __call__(
+        self, connection: sqlite3.Connection, topics: Callable[[], Sequence[Topic]]
+    ) -> list[Mark]:
+        """Return what is new on `topics()`. A look that fails has seen nothing."""
         wanted: dict[TopicKind, list[str]] = {}
-        for topic in topics:
+        for topic in topics():
             wanted.setdefault(topic.kind, []).append(topic.name)
         notified: list[tuple[int, str]] = []
         schedules = self._schedules
         news: list[Mark] = []
         if "channel" in wanted:
             notified = self._rows(connection, CHANNELS_SINCE, after=self._last_notify)
-            names = frozenset(wanted["channel"])
+            # Asked again: the mark passes all these rows, also those of who came to listen since.
+            names = frozenset(topic.name for topic in topics() if topic.kind == "channel")
             news += [(Topic("channel", name), seq) for seq, name in notified if name in names]
         if "stream" in wanted:
             asked = json.dumps(wanted["stream"])

@@ -39,8 +39,13 @@ Mark = tuple["Topic", int | None]
 class Probe(Protocol):
     """Finds what is new on some topics."""
 
-    def __call__(self, connection: sqlite3.Connection, topics: Sequence[Topic]) -> Sequence[Mark]:
-        """Return the topics to wake, each with the mark of its newest commit if it has one."""
+    def __call__(
+        self, connection: sqlite3.Connection, topics: Callable[[], Sequence[Topic]]
+    ) -> Sequence[Mark]:
+        """Return the topics to wake, each with the mark of its newest commit if it has one.
+
+        `topics` gives those that are watched now, and may give more when it is asked again.
+        """
 
 
 class Watcher:
@@ -141,7 +146,7 @@ class Watcher:
                 self._nap()
                 found = _data_version(connection)
                 if found != version:
-                    news = self._probe(connection, self._topics)
+                    news = self._probe(connection, lambda: self._topics)
                     version = found
                     if news:
                         self._post(self._on_news, news)
