@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alkstore_core import AlkstoreError
+from alkstore_core import AlkstoreError, DatabaseError
 from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.opening import file_of, opened, run
 from alkstore_core.cli.params import url_option
@@ -112,7 +112,13 @@ async def _work(url: str | None, app: App, *, schedules: bool) -> None:
 
 async def _tell_unserved(store: Store, served: Collection[str]) -> None:
     """Where a name is mistyped, jobs would otherwise wait in silence, and so would we."""
-    for seen in (await overview(store)).queues:
+    try:
+        queues = (await overview(store)).queues
+    except DatabaseError as error:
+        # The workers bear it, and try again.
+        _log.warning("cannot look for jobs that nobody serves: %s", error)
+        return
+    for seen in queues:
         if seen.stats.ready and (what := f"{seen.kind} {seen.name!r}") not in served:
             _log.info("jobs wait in %s, which no handler of this process serves", what)
 

@@ -269,7 +269,7 @@ class Consumer(Runner):
             attempt_under_way.set(Attempt(number, self._name, judge))
             self._called = not self._in_tx
             try:
-                await (self._call_in_tx(event) if self._in_tx else self._call(event))
+                await (self._call_in_tx if self._in_tx else self._call_to_the_end)(event)
             except BaseException as error:  # also `sys.exit` is a failed try.
                 if ends_the_loop(error, self._following):
                     raise
@@ -310,6 +310,12 @@ class Consumer(Runner):
             )
         return self._cut
 
+    async def _call_to_the_end(self, event: StreamEvent) -> None:
+        """Call the handler; a return after it was cut is no answer: its work may be half done."""
+        await self._call(event)
+        if self._cut:
+            raise ClaimLost(f"the handler of {self._label} returned after it was cut")
+
     async def _call_in_tx(self, event: StreamEvent) -> None:
         stream, name = self._stream.name, self._name
         async with self._store.transaction() as tx:
@@ -322,7 +328,7 @@ class Consumer(Runner):
             self._tx = tx
             self._called = True
             try:
-                await self._call(event)
+                await self._call_to_the_end(event)
             finally:
                 self._tx = None
         if not tx._tx.committed:  # noqa: SLF001 - of core, as this; for others the commit's word.
@@ -333,10 +339,10 @@ class Consumer(Runner):
 
     def _ending(self, attempts: int, doubt: Doubt, error: BaseException | None) -> Ending:
         """What becomes of the event under way if its handler ends now, in this attempt."""
-        if error is None:
-            return ACKED
         if self._cut:
             return RELEASED if self._stopping else LOST
+        if error is None:
+            return ACKED
         if doubt.counts_if_answered(error) and self._is_poison(error, attempts):
             return Ending(outcome=Outcome.DEAD)
         return Ending(outcome=Outcome.RETRIED)
