@@ -54,6 +54,7 @@ def test_calendar(moment, text):
     ("payload", "text", "form"),
     [
         (b'{"a":[1,"\xc3\xa9"]}', '{\n  "a": [\n    1,\n    "é"\n  ]\n}', "JSON"),
+        (b"[1e999]", "[\n  1e999\n]", "JSON"),
         (b"not JSON", "not JSON", "text"),
         (b"\x00\xff\x10", "00ff10", "bytes, in hex"),
         (b"\x00\xff\x10\x80\x81", "00ff1080 81", "bytes, in hex"),
