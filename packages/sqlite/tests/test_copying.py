@@ -1,5 +1,6 @@
 """A copy from file to file, whose process is killed again and again, comes out whole."""
 
+import os
 import random
 import signal
 
@@ -151,3 +152,22 @@ async def test_lapsed_claims_may_be_copied(store, clock, elsewhere):
         await copy_store(store, target)
         handle = await target.queue("work").claim_one("next")
         assert (handle.job.payload, handle.job.attempts) == (b'"left"', 2)
+
+
+@pytest.mark.parametrize("second", [os.link, os.symlink, None])
+async def test_one_file_under_two_names_is_refused(path, elsewhere, second):
+    """Hard links too, in which SQLite sees two databases; nothing is written by either name."""
+    async with SqliteStore(path) as source:
+        await source.queue("q").enqueue(1)
+    if second is None:
+        elsewhere = path
+    else:
+        second(path, elsewhere)
+    async with SqliteStore(path) as source, SqliteStore(elsewhere) as target:
+        for one, other in ((source, target), (target, source)):
+            with pytest.raises(CopyRefused, match="source and target are one database"):
+                await copy_store(one, other)
+        assert [] == await target.locks()
+        assert [] == await source.schedules() == await target.schedules()
+    async with SqliteStore(path) as source:
+        assert [1] == [job.payload_as(int) for job in await source.queue("q").jobs()]

@@ -442,6 +442,9 @@ class Engine(ABC):
     clock: Clock | None
     """An injected clock, or `None` for the engine's own time."""
 
+    path: str = ""
+    """The one file that is the database, which may have other names; of others empty."""
+
     auto: Session
     """The session of all calls outside of transactions. Used between `open` and `close`."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from alkstore_core.cli.output import Told, written
 from alkstore_core.cli.statuses import Refused
+from alkstore_core.copying.checks import same_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -25,18 +26,6 @@ def database_file(url: str) -> Path | None:
     """The file of a SQLite database's URL, and `None` of any other one's."""
     path = url[len(_SCHEME) :]
     return Path(path) if url[: len(_SCHEME)].lower() == _SCHEME and path else None
-
-
-def check_two_files(source: str, target: str) -> None:
-    """Refuse two names of one SQLite file, which a lock would not find if they are hard links.
-
-    Raises:
-        Refused: source and target are one file.
-
-    """
-    one, other = database_file(source), database_file(target)
-    if one is not None and other is not None and _same(one, other):
-        raise Refused(f"source and target are one database, {one}; name another target")
 
 
 @contextlib.contextmanager
@@ -81,15 +70,8 @@ def _check(path: Path, real: Path, urls: Sequence[str]) -> None:
             continue
         for name in (os.fspath(file), os.path.realpath(file)):
             for end in _BESIDE:
-                if _same(real, Path(name + end)):
+                if same_file(real, Path(name + end)):
                     raise Refused(f"--map {path} would replace a file of the database {file}")
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(real.stat().st_mode):
             raise Refused(f"--map {path} is no regular file, which alone can be replaced")
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except FileNotFoundError:
-        return os.path.realpath(one) == os.path.realpath(other)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alkstore_core.copying.mark import MARK, read_mark
@@ -20,13 +22,35 @@ PROBE_S: Final = 3600
 """Longer than clocks of one database differ; it is released at once."""
 
 
+def check_two_files(source: str, target: str) -> None:
+    """Refuse two names of one file; where there is none, the name is empty.
+
+    Raises:
+        CopyRefused: source and target are one file.
+
+    """
+    if source and target and same_file(Path(source), Path(target)):
+        raise CopyRefused(f"source and target are one database, {source}; name another target")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether these are names of one file, or would be of one that is not there yet."""
+    try:
+        return one.samefile(other)
+    except FileNotFoundError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
 async def check_apart(source: Runtime, target: Runtime) -> None:
     """Refuse two stores on one database: a lock that is taken in one would be seen in the other.
+
+    Hard links of one file are found by the file: SQLite takes them for two databases.
 
     Raises:
         CopyRefused: they are.
 
     """
+    check_two_files(source.engine.path, target.engine.path)
     if target.slot.taken:
         await target.turn("copy_store")
     name = f"{MARK}:{uuid.uuid4().hex}"
