@@ -9,6 +9,7 @@ import pytest
 from alkstore_core import DatabaseError, StopToken
 from alkstore_core.sync import SyncJobHandle
 from alkstore_core.worker import App, Worker
+from alkstore_core.worker import running as running_module
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +78,53 @@ def test_a_second_signal_ends_the_grace(blocking):
     blocking.queue("q").enqueue(1)
     blocking.run(Worker(blocking.wrapped, "q", work, grace=3600), schedules=False, stop=stop)
 
+    assert 1 == blocking.queue("q").claim_one("w").job.attempts
+
+
+def test_signals_are_told_with_what_follows(blocking, caplog):
+    """In the very words of the asynchronous `run`, with its events."""
+    caplog.set_level("INFO", "alkstore_core")
+    stop = StopToken()
+
+    async def work():
+        tell(signal.SIGINT)
+        await stop.wait()
+        tell(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    blocking.queue("q").enqueue(1)
+    graces = {"q": 3600, "other": 2.5}
+    workers = [Worker(blocking.wrapped, name, work, grace=graces[name]) for name in graces]
+    blocking.run(*workers, schedules=False, stop=stop)
+
+    told = [record for record in caplog.records if record.name == running_module.__name__]
+    assert [
+        "SIGINT: ending; jobs under way have up to 3600 s, once more ends at once",
+        "SIGINT again: giving back what is under way",
+        "ended",
+    ] == [record.message for record in told]
+    assert ["alkstore.run.ending", "alkstore.run.aborting", "alkstore.run.ended"] == [
+        record.event_name for record in told
+    ]
+    assert not [name for name, *_ in caplog.record_tuples if "sync" in name]
+
+
+def test_a_signal_after_a_stop_ends_the_grace(blocking, caplog):
+    """It is the first signal, and no longer the first demand."""
+    caplog.set_level("INFO", running_module.__name__)
+    stop = StopToken()
+
+    async def work():
+        stop.stop()
+        tell(signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    blocking.queue("q").enqueue(1)
+    blocking.run(Worker(blocking.wrapped, "q", work, grace=3600), schedules=False, stop=stop)
+
+    assert ["SIGTERM: giving back what is under way", "ended"] == [
+        record.message for record in caplog.records if record.name == running_module.__name__
+    ]
     assert 1 == blocking.queue("q").claim_one("w").job.attempts
 
 

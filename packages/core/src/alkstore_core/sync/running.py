@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
+import asyncio
 from typing import TYPE_CHECKING
 
-from alkstore_core.signals import on_signals
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.apps import App
-from alkstore_core.worker.running import run
+from alkstore_core.worker.running import check_runners, hearing, run_together
 
 if TYPE_CHECKING:
-    import signal
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from alkstore_core.store import Store
     from alkstore_core.sync.bridge import Bridge
     from alkstore_core.worker.runner import Runner
-
-_log = logging.getLogger(__name__)
-
-
-class _Abort(BaseException):
-    """A second signal: the end, without grace."""
 
 
 def run_until_stopped(
@@ -36,33 +27,17 @@ def run_until_stopped(
     signals: bool,
 ) -> None:
     """See `SyncStore.run`."""
-    ending = StopToken() if stop is None else stop
+    firing = store if schedules else None
 
-    async def run_all() -> None:
+    async def prepare() -> tuple[list[Runner], asyncio.AbstractEventLoop]:
         # Made on the loop: runners are of the loop on which they are made.
         runners = [r for w in work for r in (w.runners(store) if isinstance(w, App) else (w,))]
-        await run(*runners, schedules=store if schedules else None, stop=ending, signals=False)
+        check_runners(runners, firing)
+        return runners, asyncio.get_running_loop()
 
+    runners, loop = bridge.call(prepare)
+    # Also a signal stops the caller's own token: this thread waits, others may look at it.
+    asked, abort = StopToken() if stop is None else stop, StopToken()
     # An interruption cancels the call, and that has ended everything before this goes on.
-    with contextlib.suppress(_Abort), _signals(ending) if signals else contextlib.nullcontext():
-        bridge.call(run_all)
-
-
-@contextlib.contextmanager
-def _signals(ending: StopToken) -> Iterator[None]:
-    """The first signal stops, the second aborts; afterwards all is as it was."""
-    received: list[signal.Signals] = []
-
-    def ended_by(number: signal.Signals) -> None:
-        first = not received
-        received.append(number)
-        if not first:
-            raise _Abort
-        ending.stop()
-
-    with on_signals(ended_by):
-        try:
-            yield
-        finally:
-            if received:
-                _log.info("%s: ended", received[0].name)
+    with hearing(loop, runners, asked, abort, heed=signals):
+        bridge.call(run_together, runners, firing, asked, StopToken(), abort)

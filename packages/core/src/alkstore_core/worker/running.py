@@ -18,7 +18,7 @@ from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S, Runner
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable, Sequence
 
     from alkstore_core.store import Store
 
@@ -50,11 +50,20 @@ async def run(
         BaseExceptionGroup: several of them failed, and not only by the end of one store.
 
     """
-    if not runners and schedules is None:
-        raise ValueError("nothing to run: give workers, consumers or a store with schedules")
-    for runner in runners:
-        _check(runner)
+    check_runners(runners, schedules)
     ending, abort = StopToken(), StopToken()
+    with hearing(asyncio.get_running_loop(), runners, ending, abort, heed=signals):
+        await run_together(runners, schedules, stop or StopToken(), ending, abort)
+
+
+async def run_together(
+    runners: Sequence[Runner],
+    schedules: Store | None,
+    stop: StopToken,
+    ending: StopToken,
+    abort: StopToken,
+) -> None:
+    """As `run`, until `stop` or `ending`, which is also stopped when one of them has ended."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(runner.run(ending, abort=abort)) for runner in runners]
     stores = [runner.store for runner in runners]
@@ -63,28 +72,34 @@ async def run(
         scheduling = loop.create_task(_run_schedules(schedules, ending))
         tasks.append(scheduling)
         stores.append(schedules)
-    passing_on = loop.create_task(_pass_on(stop or StopToken(), ending))
+    passing_on = loop.create_task(_pass_on(stop, ending))
     for task in tasks:
         task.add_done_callback(lambda _: ending.stop())
-    grace = max((runner.grace for runner in runners), default=0)
-    with _signals(ending, abort, grace) if signals else contextlib.nullcontext():
-        waiting = loop.create_task(_until_ended(tasks, scheduling, schedules, ending))
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            ending.stop()
-            for task in tasks:
-                task.cancel()
-            await to_the_end(waiting)
-            raise
-        finally:
-            passing_on.cancel()
+    waiting = loop.create_task(_until_ended(tasks, scheduling, schedules, ending))
+    try:
+        await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        ending.stop()
+        for task in tasks:
+            task.cancel()
+        await to_the_end(waiting)
+        raise
+    finally:
+        passing_on.cancel()
     errors = [error for task in tasks if (error := _error_of(task)) is not None]
     one_store_ended = len(set(stores)) == 1 and all(type(error) is Closed for error in errors)
     if errors and (len(errors) == 1 or one_store_ended):
         raise errors[0]
     if errors:
         raise BaseExceptionGroup("several runners failed", errors)
+
+
+def check_runners(runners: Sequence[Runner], schedules: Store | None) -> None:
+    """Refuse what cannot be run, with an error that says what to pass instead."""
+    if not runners and schedules is None:
+        raise ValueError("nothing to run: give workers, consumers or a store with schedules")
+    for runner in runners:
+        _check(runner)
 
 
 def _check(runner: object) -> None:
@@ -157,9 +172,23 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
 
 
 @contextlib.contextmanager
-def _signals(ending: StopToken, abort: StopToken, grace: float) -> Generator[None]:
-    """The first signal stops, the second aborts; afterwards all is as it was."""
-    loop = asyncio.get_running_loop()
+def hearing(
+    loop: asyncio.AbstractEventLoop,
+    runners: Iterable[Runner],
+    ending: StopToken,
+    abort: StopToken,
+    *,
+    heed: bool,
+) -> Generator[None]:
+    """The first signal stops, the second aborts; afterwards all is as it was.
+
+    Each is told in the log by `loop`, on which the runners run, in whatever thread. Without
+    `heed` signals are nobody's here.
+    """
+    if not heed:
+        yield
+        return
+    grace = max((runner.grace for runner in runners), default=0)
     received: set[str] = set()
 
     def ended_by(number: signal.Signals) -> None:
@@ -172,8 +201,10 @@ def _signals(ending: StopToken, abort: StopToken, grace: float) -> Generator[Non
         else:
             ending.stop()
             tell = functools.partial(_tell_ending, name, grace)
-        # In the main thread, between two steps of whatever it does: nothing that may wait.
-        loop.call_soon_threadsafe(tell)
+        # In the main thread, between two steps of whatever it does: nothing that may wait. The
+        # loop of another thread may have closed a moment ago.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(tell)
 
     with on_signals(ended_by):
         try:
