@@ -22,6 +22,16 @@ async def _claimed(queue: Queue, n: int, worker: str = "worker") -> list[JobHand
     return handles
 
 
+async def _of_two_attempts(queue: Queue, n: int) -> list[JobHandle]:
+    """Claims by id, in turn of a first and of a second attempt."""
+    handles = await _claimed(queue, n)
+    for handle in handles[1::2]:
+        await handle.retry(delay=0)
+    handles[1::2] = await queue.claim_batch("worker", n)
+    expect_equal([h.job.attempts for h in handles], [1, 2, 1, 2, 1][:n], "the attempts")
+    return handles
+
+
 async def _left(queue: Queue) -> list[int]:
     return [job.id for job in await queue.jobs(None, 10_000)]
 
@@ -31,7 +41,7 @@ async def by_handle(case: Case) -> None:
     """`ack_batch` deletes the jobs of the handles it is given and counts them."""
     store = await case.store()
     queue = store.queue("work")
-    handles = await _claimed(queue, 5)
+    handles = await _of_two_attempts(queue, 5)
     expect_equal(await queue.ack_batch(handles[:3], "worker"), 3, "the jobs deleted")
     expect_equal(await _left(queue), [handle.job.id for handle in handles[3:]], "the jobs left")
 
@@ -266,7 +276,7 @@ async def heartbeat_extends(case: Case) -> None:
     """`heartbeat_batch` sets the deadlines of the claims it is given, and returns all, by id."""
     store = await case.store()
     queue = store.queue("work")
-    handles = await _claimed(queue, 5)
+    handles = await _of_two_attempts(queue, 5)
     before = [fields_of(handle.job) for handle in handles]
     await case.advance(200)
     kept = await queue.heartbeat_batch(handles[3:0:-1], 1000)

@@ -125,6 +125,18 @@ def test_ack_counts_each_job_once(db, put, take):
     assert [(third.id,)] == db.rows("SELECT id FROM __alkstore_jobs")
 
 
+@pytest.mark.parametrize("again", [[1], [0, 2], [0, 1, 2]])
+def test_a_batch_may_hold_claims_of_several_attempts(db, put, take, again):
+    """Each claim of a batch is acked by its own attempt, and only by that."""
+    put(b"1", b"2", b"3")
+    claims = [claim_of(job) for job in take()]
+    for index in again:
+        assert db(queues.requeue, "q", claims[index], 0, None)
+    newer = {job.id: claim_of(job) for job in take()}
+    assert 3 - len(again) == db(queues.ack, "q", claims)
+    assert len(again) == db(queues.ack, "q", [newer.get(claim.id, claim) for claim in claims])
+
+
 def test_many_acks_are_one_statement(db, put, take):
     """Forty thousand claims are acked at once."""
     put(*[b"1"] * 40_000)

@@ -106,3 +106,11 @@ def as_json(values: Iterable[Any]) -> str:
 def one_claim(queue: str, claim: Claim) -> dict[str, Any]:
     """The parameters of `live_claim`."""
     return {"queue": queue, "id": claim.id, "attempt": claim.attempt}
+
+
+def many_claims(queue: str, claims: Iterable[Claim]) -> list[dict[str, Any]]:
+    """The parameters of claims, once for each attempt among them."""
+    ids: dict[int, list[int]] = {}
+    for id_, attempt in claims:
+        ids.setdefault(attempt, []).append(id_)
+    return [{"queue": queue, "ids": as_json(ids[attempt]), "attempt": attempt} for attempt in ids]

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alkstore_core.sql import queues, streams
-from alkstore_core.sql._jobs import as_json
+from alkstore_core.sql._jobs import many_claims
 from alkstore_core.sql.tables import jobs
 
 if TYPE_CHECKING:
@@ -54,12 +54,14 @@ def _append(calls: Sequence[tuple[str, Sequence[Entry]]]) -> Op[list[list[int]]]
     return [list(islice(offsets, len(call[1]))) for call in calls]
 
 
-ACK_EACH = queues.ACK_MANY.returning(jobs.c.id, jobs.c.attempts)
+ACK_EACH = queues.ACK_MANY.returning(jobs.c.id)
 
 
 def _ack(calls: Sequence[tuple[str, Sequence[Claim]]]) -> Op[list[int]]:
     claims = {claim for call in calls for claim in call[1]}
-    acked = set((yield ACK_EACH, {"queue": calls[0][0], "claims": as_json(claims)}).rows)
+    acked: set[tuple[int, int]] = set()
+    for row in many_claims(calls[0][0], claims):
+        acked.update((id_, row["attempt"]) for (id_,) in (yield ACK_EACH, row).rows)
     # Of two calls with one claim the first has acked it, as if they had run one by one.
     counts: list[int] = []
     for _, wanted in calls:

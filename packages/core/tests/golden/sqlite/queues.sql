@@ -12,9 +12,8 @@ FROM json_each(:payloads) AS payloads ORDER BY payloads."key" RETURNING id;
 DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id = :id AND __alkstore_jobs.attempts = :attempt AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
 
 -- ACK_MANY
-DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT json_extract(claims.value, '$[0]') AS json_extract_1
-FROM json_each(:claims) AS claims) AND (__alkstore_jobs.id, __alkstore_jobs.attempts) IN (SELECT json_extract(claims.value, '$[0]') AS json_extract_1, json_extract(claims.value, '$[1]') AS json_extract_2
-FROM json_each(:claims) AS claims) AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now;
+DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
+FROM json_each(:ids) AS ids) AND __alkstore_jobs.queue = :queue AND +__alkstore_jobs.state = 'processing' AND __alkstore_jobs.claim_expires_at >= :now AND __alkstore_jobs.attempts = :attempt;
 
 -- ACK_IDS
 DELETE FROM __alkstore_jobs WHERE __alkstore_jobs.id IN (SELECT ids.value AS value_1
