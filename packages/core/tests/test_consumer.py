@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 
 import attrs
@@ -895,6 +896,53 @@ def test_options_out_of_range_are_refused(store, change, error):
 
     with pytest.raises(error):
         Consumer(store, **arguments)
+
+
+KINDS = {
+    "max_attempts": "an int or None",
+    "lease": "an int",
+    "grace": "a number of seconds",
+    "on_poison": "'stop' or 'skip'",
+    "stream": "a stream or its name",
+    "middlewares": "functions in a list or tuple",
+}
+
+
+@pytest.mark.parametrize("value", [b"5", True, object(), 5j, [5], {"a": 1}])
+@pytest.mark.parametrize("option", KINDS)
+def test_options_of_another_type_are_refused(store, option, value):
+    """The error names the option, what it must be, and what was given."""
+    arguments = {"stream": "s", "name": "c", "handler": in_thread, option: value}
+
+    with pytest.raises(TypeError) as caught:
+        Consumer(store, **arguments)
+
+    assert f"{option} must be {KINDS[option]}, not {value!r}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("max_attempts", "5", "max_attempts must be an int or None, not '5'"),
+        ("max_attempts", 2.5, "max_attempts must be an int or None, not 2.5"),
+        ("max_attempts", 0, "max_attempts must be at least 1, not 0"),
+        ("lease", "30", "lease must be an int, not '30'"),
+        ("lease", 30.0, "lease must be an int, not 30.0"),
+        ("lease", None, "lease must be an int, not None"),
+        ("lease", 2, "lease must be at least 3 seconds, not 2"),
+        ("lease", 2**63, "lease must be at most 2**63-1, not 0x8000000000000000"),
+        ("grace", "x", "grace must be a number of seconds, not 'x'"),
+        ("grace", math.nan, "grace must be at least 0 seconds, not nan"),
+        ("on_poison", "ignore", "on_poison must be 'stop' or 'skip', not 'ignore'"),
+        ("on_poison", None, "on_poison must be 'stop' or 'skip', not None"),
+    ],
+)
+def test_options_say_their_rule(store, option, value, message):
+    """Where the consumer is made, not when its lock is refused for ever."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Consumer(store, "s", "c", in_thread, **{option: value})
+
+    assert message == str(caught.value)
 
 
 def test_locks_of_other_consumers_have_other_names(store, seen):

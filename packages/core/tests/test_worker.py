@@ -3,7 +3,10 @@
 import asyncio
 import concurrent.futures
 import functools
+import math
+import re
 import threading
+from decimal import Decimal
 from typing import Annotated
 
 import attrs
@@ -741,19 +744,69 @@ def test_options_out_of_range_are_refused(store, options, error):
         Worker(store, "q", handler, **options)
 
 
+NUMBERS = {
+    "concurrency": "an int",
+    "timeout": "a number of seconds or None",
+    "grace": "a number of seconds",
+}
+
+
+@pytest.mark.parametrize("kind", [Worker, OutboxWorker])
+@pytest.mark.parametrize("value", ["5", b"5", True, False, object(), [], Decimal(5), 5j])
+@pytest.mark.parametrize("option", NUMBERS)
+def test_options_of_another_type_are_refused(store, kind, option, value):
+    """The error names the option, what it must be, and what was given; a bool is no number."""
+    expected = f"{option} must be {NUMBERS[option]}, not {value!r}"
+    with pytest.raises(TypeError, match=re.escape(expected)):
+        kind(store, "q", returned_coroutine, **{option: value})
+
+
+@pytest.mark.parametrize("kind", [Worker, OutboxWorker])
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
-        ({"concurrency": 2.5}, "concurrency must be an int, not 2.5"),
-        ({"concurrency": "2"}, "concurrency must be an int, not '2'"),
-        ({"timeout": "60"}, "timeout must be a number of seconds or None, not '60'"),
-        ({"grace": "60"}, "grace must be a number of seconds, not '60'"),
+        ({"concurrency": 2.5}, TypeError, "concurrency must be an int, not 2.5"),
+        ({"concurrency": None}, TypeError, "concurrency must be an int, not None"),
+        ({"grace": None}, TypeError, "grace must be a number of seconds, not None"),
+        ({"concurrency": 0}, ValueError, "concurrency must be at least 1, not 0"),
+        ({"concurrency": 2**63}, ValueError, r"concurrency must be at most 2\*\*63-1, not 0x80+"),
+        ({"timeout": math.nan}, ValueError, "timeout must be above 0 seconds, not nan"),
+        ({"timeout": 10**400}, ValueError, r"timeout must be at most 2\*\*63-1, not 0x"),
+        ({"grace": math.nan}, ValueError, "grace must be at least 0 seconds, not nan"),
+        ({"grace": -0.5}, ValueError, "grace must be at least 0 seconds, not -0.5"),
+        ({"middlewares": 5}, TypeError, "middlewares must be functions in a list or tuple, not 5"),
+        ({"middlewares": None}, TypeError, "middlewares must be functions in a list .*, not None"),
+        ({"middlewares": ["f"]}, TypeError, "middlewares must be functions in a list .*'f'"),
+        ({"middlewares": min}, TypeError, "middlewares must be functions in a list .*function min"),
     ],
 )
-def test_options_of_another_type_are_refused(store, options, message):
-    """The error names the option."""
-    with pytest.raises(TypeError, match=message):
+def test_options_say_their_rule(store, kind, options, error, message):
+    """Where the worker is made, not when jobs have been claimed."""
+    with pytest.raises(error, match=message):
+        kind(store, "q", returned_coroutine, **options)
+
+
+def test_options_at_their_ends_are_taken(store):
+    """Numbers of any kind, and endless times."""
+    for options in (
+        {"concurrency": 1, "timeout": 1e-9, "grace": 0},
+        {"concurrency": 2**63 - 1, "timeout": math.inf, "grace": math.inf},
+        {"timeout": None, "middlewares": iter(())},
+    ):
         Worker(store, "q", returned_coroutine, **options)
+
+
+def test_middlewares_of_an_app_are_functions():
+    """One that was not put in a list is told where it is given."""
+    app = App()
+    for give in (
+        lambda: App(middlewares=min),
+        lambda: app.handler("q", middlewares=min),
+        lambda: app.outbox("o", middlewares=min),
+        lambda: app.consumer("s", "c", middlewares=min),
+    ):
+        with pytest.raises(TypeError, match="middlewares must be functions in a list or tuple"):
+            give()
 
 
 def test_what_is_run_is_of_the_worker_s_kind(store):

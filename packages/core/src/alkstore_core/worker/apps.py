@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from alkstore_core.worker.checks import checked_middlewares
 from alkstore_core.worker.consumers import Consumer
 from alkstore_core.worker.running import run
 from alkstore_core.worker.workers import OutboxWorker, Worker
@@ -39,7 +40,7 @@ class App:
         self._concurrency = concurrency
         self._timeout = timeout
         self._grace = grace
-        self._middlewares = tuple(middlewares)
+        self._middlewares = checked_middlewares(middlewares)
         self._makers: dict[tuple[str, ...], Callable[[Store], Runner]] = {}
 
     def handler(
@@ -110,7 +111,7 @@ class App:
 
         """
         _check_names('consumer("stream", "name")', stream, name)
-        around = tuple(middlewares)
+        around = checked_middlewares(middlewares)
 
         def make(store: Store, function: Handler) -> Consumer:
             return Consumer(
@@ -168,7 +169,7 @@ class App:
             "concurrency": self._concurrency if concurrency is None else concurrency,
             "timeout": self._timeout if timeout is None else timeout,
             "grace": self._grace,
-            "middlewares": (*self._middlewares, *middlewares),
+            "middlewares": (*self._middlewares, *checked_middlewares(middlewares)),
         }
 
     def _add(self, key: tuple[str, ...], make: Callable[[Store], Runner]) -> None:

@@ -13,6 +13,7 @@ from alkstore_core.stop import StopToken
 from alkstore_core.transactions import TxHandle
 from alkstore_core.values import StreamEvent
 from alkstore_core.worker.alarm import Backoff, until_stopped_or
+from alkstore_core.worker.checks import check_options, check_stream, checked_middlewares
 from alkstore_core.worker.doubts import Doubt
 from alkstore_core.worker.endings import (
     ACKED,
@@ -69,7 +70,7 @@ class Consumer(Runner):
     itself, and whoever stands by waits until the lock has lapsed.
 
     Raises:
-        TypeError: the handler's signature cannot be served.
+        TypeError: the handler's signature cannot be served, or an option is of another type.
         ValueError: `max_attempts` is below 1, `lease` below 3, `grace` below 0, or `on_poison`
             is neither word.
         InvalidName: the stream's or the consumer's name is not legal; `ReservedName` likewise.
@@ -90,12 +91,8 @@ class Consumer(Runner):
         middlewares: Iterable[Middleware[StreamEvent]] = (),
     ) -> None:
         super().__init__(store, grace)
-        if max_attempts is not None and max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
-        if lease < 3:  # noqa: PLR2004 - below there is no third to renew at.
-            raise ValueError(f"lease must be at least 3 seconds, not {lease}")
-        if on_poison not in {"stop", "skip"}:
-            raise ValueError(f"on_poison must be 'stop' or 'skip', not {on_poison!r}")
+        check_options(max_attempts=max_attempts, lease=lease, on_poison=on_poison)
+        check_stream(stream)
         self._stream = store.stream(stream) if isinstance(stream, str) else stream
         self._name = check_label("consumer", name)
         self._event = Events(stream=self._stream.name, consumer=self._name)
@@ -111,7 +108,7 @@ class Consumer(Runner):
         )
         self._in_tx = TxHandle in callee.asked
         self._call: Callable[[StreamEvent], Awaitable[object]] = wrapped(
-            callee.call(self._threads), middlewares
+            callee.call(self._threads), checked_middlewares(middlewares)
         )
         self._max_attempts = max_attempts
         self._skips = on_poison == "skip"

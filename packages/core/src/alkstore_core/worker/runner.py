@@ -14,6 +14,7 @@ from alkstore_core.completion import to_the_end
 from alkstore_core.errors import Closed
 from alkstore_core.stop import StopToken
 from alkstore_core.worker.alarm import Alarm
+from alkstore_core.worker.checks import check_options
 from alkstore_core.worker.logs import event
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ class Runner(ABC):
         return self._label
 
     def __init__(self, store: Store, grace: float) -> None:
-        if not grace >= 0:
-            raise ValueError(f"grace must be at least 0 seconds, not {grace}")
+        check_options(grace=grace)
         self._store = store
         self._grace = grace
         self._started = False

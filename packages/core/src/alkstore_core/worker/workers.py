@@ -13,7 +13,12 @@ from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
-from alkstore_core.worker.checks import check_options, check_outbox, check_queue
+from alkstore_core.worker.checks import (
+    check_options,
+    check_outbox,
+    check_queue,
+    checked_middlewares,
+)
 from alkstore_core.worker.endings import Attempt, Outcome, attempt_under_way, ends_the_loop
 from alkstore_core.worker.handlers import Callee, wrapped
 from alkstore_core.worker.logs import Events, job_event, source
@@ -82,7 +87,7 @@ class Worker(Runner):
         worker_id: str | None = None,
         middlewares: Iterable[Middleware[JobHandle]] = (),
     ) -> None:
-        check_options(concurrency, timeout, grace)
+        check_options(concurrency=concurrency, timeout=timeout, grace=grace)
         check_queue(queue)
         super().__init__(store, grace)
         self._queue = store.queue(queue) if isinstance(queue, str) else queue
@@ -95,7 +100,7 @@ class Worker(Runner):
         )
         self._threads = Threads(f"alkstore-{self._queue.name}")
         self._is_async = callee.is_async
-        around = tuple(middlewares)
+        around = checked_middlewares(middlewares)
         self._asks = bool(around)
         self._call = wrapped(callee.call(self._threads), around)
         self._concurrency = concurrency
