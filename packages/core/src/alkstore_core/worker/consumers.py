@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 from typing import TYPE_CHECKING, Final, Literal
@@ -25,7 +26,7 @@ from alkstore_core.worker.endings import (
     attempt_under_way,
     ends_the_loop,
 )
-from alkstore_core.worker.handlers import Callee, wrapped
+from alkstore_core.worker.handlers import Callee, is_cancelled, wrapped
 from alkstore_core.worker.leases import Lease, lease_name
 from alkstore_core.worker.logs import Events
 from alkstore_core.worker.offsets import Offsets
@@ -270,6 +271,7 @@ class Consumer(Runner):
             except BaseException as error:  # also `sys.exit` is a failed try.
                 if ends_the_loop(error, self._following):
                     raise
+                await _meet_cancellation()
                 if self._was_cut(error):
                     return False
                 if await doubt.counts(error, called=self._called):
@@ -376,3 +378,10 @@ class Consumer(Runner):
         )
         until = self._store.mark() + pause
         await until_stopped_or(self._ended, self._store.sleep_until(until))
+
+
+async def _meet_cancellation() -> None:
+    """Of a handler that cancelled its task and raised something else: no later wait meets it."""
+    if is_cancelled():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)

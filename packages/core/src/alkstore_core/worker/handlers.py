@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import types
@@ -77,18 +78,24 @@ class Callee:
             (only,) = sources
 
             async def call_with_one(item: Any) -> object:
-                return _answer(await function(only(item)))
+                answer = _answer(await function(only(item)))
+                if is_cancelled():
+                    await asyncio.sleep(0)
+                return answer
 
             return call_with_one
         if self.is_async:
 
             async def call(item: Any) -> object:
-                return _answer(
+                answer = _answer(
                     await function(
                         *(source(item) for source in sources),
                         **{key: source(item) for key, source in named},
                     )
                 )
+                if is_cancelled():
+                    await asyncio.sleep(0)
+                return answer
 
             return call
 
@@ -226,7 +233,23 @@ def _around(
         # Arguments are taken here, so that a middleware sees a payload that does not fit.
         return await inner(item)
 
-    return lambda item: middleware(item, functools.partial(call_inner, item))
+    async def call(item: T) -> object:
+        answer = await middleware(item, functools.partial(call_inner, item))
+        if is_cancelled():
+            await asyncio.sleep(0)
+        return answer
+
+    return call
+
+
+def is_cancelled() -> bool:
+    """Whether this task was cancelled, and may not have noticed yet: its next wait would.
+
+    Who cancels its own task and returns has not met that: waiting for nothing raises it, and does
+    nothing where a handler has met it and goes on all the same.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _answered(function: Handler, arguments: list[Any], keywords: dict[str, Any]) -> object:
