@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 
 import pytest
 from dict_engine import DictEngine
@@ -43,6 +45,32 @@ def blocking(engine):
         engine.gates.clear()
         if opened.is_open:
             opened.call(_open_all, engine.held)
+
+
+@pytest.fixture
+def interrupt():
+    """Interrupt the main thread, as Ctrl-C does; returns once that has noticed."""
+    noticed = threading.Event()
+
+    def handle(*_):
+        if not noticed.is_set():
+            noticed.set()
+            raise KeyboardInterrupt
+
+    # Also where a shell has begun the tests with the signal ignored.
+    before = signal.signal(signal.SIGINT, handle)
+
+    def send():
+        noticed.clear()
+        # Python notices one that came just before a wait only after the wait: so, again.
+        for _ in range(50):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            if noticed.wait(0.2):
+                return
+        raise AssertionError("nobody noticed the signal")
+
+    yield send
+    signal.signal(signal.SIGINT, before)
 
 
 async def _open_all(gates):

@@ -2,49 +2,16 @@
 
 import asyncio
 import contextvars
-import signal
 import threading
 import time
 import traceback
 
 import pytest
 from dict_engine import DictEngine
+from interrupting import in_thread, interrupt_at, interrupt_twice_at, opened
 
 from alkstore_core import AlkstoreError, CodecError, DatabaseError, ManualClock, QueueOpts, Store
 from alkstore_core.sync import SyncStore, calls
-
-
-@pytest.fixture
-def interrupt():
-    """Interrupt the main thread, as Ctrl-C does; returns once that has noticed."""
-    noticed = threading.Event()
-
-    def handle(*_):
-        if not noticed.is_set():
-            noticed.set()
-            raise KeyboardInterrupt
-
-    # Also where a shell has begun the tests with the signal ignored.
-    before = signal.signal(signal.SIGINT, handle)
-
-    def send():
-        noticed.clear()
-        # Python notices one that came just before a wait only after the wait: so, again.
-        for _ in range(50):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            if noticed.wait(0.2):
-                return
-        raise AssertionError("nobody noticed the signal")
-
-    yield send
-    signal.signal(signal.SIGINT, before)
-
-
-def in_thread(function, *args):
-    """Call a function in a thread of its own; the thread, begun."""
-    thread = threading.Thread(target=function, args=args)
-    thread.start()
-    return thread
 
 
 def outcome(function, *args):
@@ -61,25 +28,6 @@ def elsewhere(function, *args):
     in_thread(lambda: outcomes.append(outcome(function, *args))).join(10)
     assert outcomes, "it hangs"
     return outcomes[0]
-
-
-async def opened(gate):
-    """Open a gate, on its loop."""
-    gate.open()
-
-
-def interrupt_at(blocking, gate, interrupt, *, opens=True):
-    """Interrupt the main thread once a primitive has come to the gate; then open that."""
-
-    def wait():
-        blocking.call(gate.reached.wait)
-        interrupt()
-        if opens:
-            # The cancellation is on its way first, or together with the result.
-            blocking.call(asyncio.sleep, 0.05)
-            blocking.call(opened, gate)
-
-    return in_thread(wait)
 
 
 # -- threads and loops --------------------------------------------------------------------
@@ -278,13 +226,7 @@ def test_an_interrupted_commit_has_ended_when_the_interruption_is_raised(
 def test_a_second_interruption_does_not_wait(engine, blocking, interrupt, caplog):
     """Whoever interrupts twice gets out of a commit that does not end."""
     gate = engine.hold("before", "commit")
-
-    def twice():
-        blocking.call(gate.reached.wait)
-        interrupt()
-        interrupt()
-
-    thread = in_thread(twice)
+    thread = interrupt_twice_at(blocking, gate, interrupt)
     with pytest.raises(KeyboardInterrupt), blocking.transaction() as tx:
         tx.enqueue_tx("q", "tea")
 

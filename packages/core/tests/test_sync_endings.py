@@ -1,40 +1,16 @@
 """What ends something is done once it was asked for, whatever interrupts it, and when."""
 
-import signal
 import subprocess
 import sys
 import threading
 
 import pytest
+from interrupting import in_thread, interrupt_twice_at, opened
 
 from alkstore_core import DatabaseError
 from alkstore_core.sync import SyncLock, SyncTxHandle
 from alkstore_core.sync.receivers import SyncReceiver
 from alkstore_core.sync.transactions import SyncTransaction
-
-
-@pytest.fixture
-def interrupt():
-    """Interrupt the main thread, as Ctrl-C does; returns once that has noticed."""
-    noticed = threading.Event()
-
-    def handle(*_):
-        if not noticed.is_set():
-            noticed.set()
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, handle)
-
-    def send():
-        noticed.clear()
-        for _ in range(50):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            if noticed.wait(0.2):
-                return
-        raise AssertionError("nobody noticed the signal")
-
-    yield send
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -56,8 +32,7 @@ def busy(blocking, interrupt):
                 sys.setprofile(None)
                 asked.set()
 
-        threads.append(threading.Thread(target=blocking.call, args=(block,)))
-        threads[0].start()
+        threads.append(in_thread(blocking.call, block))
         assert taken.wait(10)
         sys.setprofile(trace)
 
@@ -173,23 +148,13 @@ def test_an_interruption_on_the_way_to_the_loop(engine, blocking, monkeypatch, e
 def test_after_two_interruptions_the_thread_waits_its_turn(engine, blocking, interrupt):
     """What an impatient thread has left to end is not its own any more: its next write waits."""
     gate = engine.hold("before", "commit")
-
-    def twice():
-        blocking.call(gate.reached.wait)
-        interrupt()
-        interrupt()
-
-    thread = threading.Thread(target=twice)
-    thread.start()
+    thread = interrupt_twice_at(blocking, gate, interrupt)
     with pytest.raises(KeyboardInterrupt), blocking.transaction() as tx:
         tx.enqueue_tx("q", "first")
     thread.join(10)
 
-    async def open_gate():
-        gate.open()
-
     engine.gates.clear()
-    opener = threading.Timer(0.05, blocking.call, (open_gate,))
+    opener = threading.Timer(0.05, blocking.call, (opened, gate))
     opener.start()
     blocking.queue("q").enqueue("second")
     opener.join(10)
