@@ -92,6 +92,16 @@ async def _at_most_a_chunk(real, self, *args):
     return min(await real(self, *args), 1000)
 
 
+def _late_too(held):
+    """Jobs of `ids` that are `held`, whether or not their claims have lapsed."""
+    return delete(jobs).where(
+        jobs.c.id.in_(queues.select(Elements("ids").integer)),
+        of_queue,
+        unindexed(jobs.c.state) == PROCESSING,
+        held,
+    )
+
+
 SABOTEURS = {
     "queues.ack_batch.handles": Saboteur(
         arguments(
@@ -115,18 +125,11 @@ SABOTEURS = {
     "queues.ack_batch.strangers": Saboteur(primitive("ack_ids", _pending_too), stateful=True),
     "queues.ack_batch.worker": Saboteur(primitive("ack_ids", _any_case)),
     "queues.ack_batch.lapsed": Saboteur(
-        statement("queues:ACK_MANY", lambda _: delete(jobs).where(under_claims())), stateful=True
+        statement("queues:ACK_MANY", lambda _: _late_too(jobs.c.attempts == argument("attempt"))),
+        stateful=True,
     ),
     "queues.ack_batch.ids_lapsed": Saboteur(
-        statement(
-            "queues:ACK_IDS",
-            lambda _: delete(jobs).where(
-                jobs.c.id.in_(queues.select(Elements("ids").integer)),
-                of_queue,
-                unindexed(jobs.c.state) == PROCESSING,
-                jobs.c.worker_id == argument("worker_id"),
-            ),
-        ),
+        statement("queues:ACK_IDS", lambda _: _late_too(jobs.c.worker_id == argument("worker_id"))),
         stateful=True,
     ),
     "queues.ack_batch.reclaimed": Saboteur(primitive("ack", _newer_too), stateful=True),

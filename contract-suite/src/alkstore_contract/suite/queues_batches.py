@@ -26,7 +26,7 @@ async def _of_two_attempts(queue: Queue, n: int) -> list[JobHandle]:
     """Claims by id, in turn of a first and of a second attempt."""
     handles = await _claimed(queue, n)
     for handle in handles[1::2]:
-        await handle.retry(delay=0)
+        await handle.retry(None, 0)
     handles[1::2] = await queue.claim_batch("worker", n)
     expect_equal([h.job.attempts for h in handles], [1, 2, 1, 2, 1][:n], "the attempts")
     return handles
