@@ -12,9 +12,8 @@ FROM (SELECT each.value, each.key FROM json_array_elements(CAST($12::VARCHAR AS 
 DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id = $1::BIGINT AND alkstore.__alkstore_jobs.attempts = $2::BIGINT AND alkstore.__alkstore_jobs.queue = $3::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($4::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint));
 
 -- ACK_MANY
-DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id IN (SELECT (claims.value ->> 0)::bigint AS json_extract_1
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims) AND (alkstore.__alkstore_jobs.id, alkstore.__alkstore_jobs.attempts) IN (SELECT (claims.value ->> 0)::bigint AS json_extract_1, (claims.value ->> 1)::bigint AS json_extract_2
-FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS claims) AND alkstore.__alkstore_jobs.queue = $2::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint));
+DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id IN (SELECT (ids.value #>> '{}')::bigint AS value_1
+FROM (SELECT each.value, each.key FROM json_array_elements(CAST($1::VARCHAR AS JSON)) WITH ORDINALITY AS each(value, key)) AS ids) AND alkstore.__alkstore_jobs.queue = $2::VARCHAR AND (alkstore.__alkstore_jobs.state || '') = 'processing' AND alkstore.__alkstore_jobs.claim_expires_at >= (SELECT coalesce($3::BIGINT, floor(extract(epoch FROM clock_timestamp()))::bigint)) AND alkstore.__alkstore_jobs.attempts = $4::BIGINT;
 
 -- ACK_IDS
 DELETE FROM alkstore.__alkstore_jobs WHERE alkstore.__alkstore_jobs.id IN (SELECT (ids.value #>> '{}')::bigint AS value_1
