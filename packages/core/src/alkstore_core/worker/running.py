@@ -193,18 +193,18 @@ def hearing(
 
     def ended_by(number: signal.Signals) -> None:
         name = number.name
-        again = f"{name} again" if name in received else name
-        received.add(name)
-        if ending.stopped:
-            abort.stop()
-            tell = functools.partial(_tell_abort, name, again)
+        if received or ending.stopped:
+            again = f"{name} again" if name in received else name
+            demand, tell = abort, functools.partial(_tell_abort, name, again)
         else:
-            ending.stop()
-            tell = functools.partial(_tell_ending, name, grace)
+            demand, tell = ending, functools.partial(_tell_ending, name, grace)
+        received.add(name)
         # In the main thread, between two steps of whatever it does: nothing that may wait. The
         # loop of another thread may have closed a moment ago.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(tell)
+        # Told before anything follows from it, the next signal among it.
+        demand.stop()
 
     with on_signals(ended_by):
         try:
