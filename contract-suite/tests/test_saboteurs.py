@@ -19,9 +19,9 @@ def test_the_tables_are_whole():
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_each_saboteur_fails_its_property_and_no_relative_unlisted():
-    """The whole matrix is the leg `saboteurs`; here every tenth meets its own family."""
+    """The whole matrix is the leg `saboteurs`; here every twentieth meets its own family."""
     matrix = Matrix()
-    _, faults = matrix.run(matrix.chosen([])[::10], full=False)
+    _, faults = matrix.run(matrix.chosen([])[::20], full=False)
     assert not faults, "\n".join(faults)
 
 
