@@ -218,6 +218,20 @@ async def test_a_log_of_ordinary_size_is_no_finding(store, path):
     assert [] == await store.diagnose()
 
 
+async def test_a_second_name_of_the_file_is_a_finding(store, path):
+    """SQLite keeps a log for each name: `diagnose` tells it, and what to do."""
+    other = path.with_name("link.db")
+    os.link(path, other)
+
+    [finding] = await store.diagnose()
+
+    assert ("sqlite.file.names", "warning") == (finding.code, finding.severity)
+    assert f"{path} is one of 2 names" in finding.message
+    assert "remove the others" in finding.message
+    other.unlink()
+    assert [] == await store.diagnose()
+
+
 async def test_busy_timeout_reaches_prepared_engines(path, ways, sql):
     """A prepared engine waits for the lock as long as it was told, and no longer."""
     sql("CREATE TABLE t (x)")

@@ -16,10 +16,18 @@ LARGE_WAL: Final = 64 * 1024 * 1024
 
 def diagnose(path: str) -> Iterator[Finding]:
     """Findings about the file at `path`; none when all is well."""
-    try:
-        size = Path(path + "-wal").stat().st_size
-    except FileNotFoundError:
-        return
+    names = _stat(path, "st_nlink")
+    if names > 1:
+        yield Finding(
+            code="sqlite.file.names",
+            severity="warning",
+            message=(
+                f"{path} is one of {names} names of its file (hard links): SQLite keeps a "
+                "write-ahead log for each name, and programs that use different ones destroy the "
+                "database; remove the others, and make backups with SQLite's own means"
+            ),
+        )
+    size = _stat(f"{path}-wal", "st_size")
     if size > LARGE_WAL:
         yield Finding(
             code="sqlite.wal.large",
@@ -29,3 +37,11 @@ def diagnose(path: str) -> Iterator[Finding]:
                 "transaction open, so that SQLite cannot reuse it"
             ),
         )
+
+
+def _stat(path: str, what: str) -> int:
+    try:
+        found: int = getattr(Path(path).stat(), what)
+    except FileNotFoundError:
+        return 0
+    return found
