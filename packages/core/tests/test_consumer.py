@@ -869,6 +869,22 @@ async def test_an_outage_is_waited_out(engine, store, consume, seen, caplog, cal
     assert "trying again: away" in caplog.text
 
 
+async def test_an_outage_that_lets_it_take_the_lock_is_waited_out_ever_longer(
+    engine, store, consume, seen, monkeypatch
+):
+    """That it took the lock, and heard itself give it up, is no reason to try again at once."""
+    monkeypatch.setattr(Backoff, "FIRST", 0.02)
+    await store.stream("s").publish(1)
+    engine.faults["get_offset"] += [DatabaseError("away")] * 3
+    loop = asyncio.get_running_loop()
+
+    began = loop.time()
+    consume(seen)
+    await wait_for(lambda: seen.payloads == [1])
+
+    assert loop.time() - began >= 0.02 + 0.04 + 0.08
+
+
 async def in_thread(tx: TxHandle):
     """A handler that is async, for the next one to be like."""
 

@@ -47,14 +47,6 @@ class Alarm:
                 sleeper.result()
         self._rung = False
 
-    async def pause(self, seconds: float) -> None:
-        """Until it rings, or so many real seconds have passed: when the store does not answer."""
-        handle = asyncio.get_running_loop().call_later(seconds, self.ring)
-        try:
-            await self.wait()
-        finally:
-            handle.cancel()
-
     def _wake(self, _: asyncio.Task[Any]) -> None:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)

@@ -149,7 +149,6 @@ class Consumer(Runner):
                 try:
                     # The thread of a handler that was cut may be at an event still.
                     if not self._threads.busy and await self._lease.take():
-                        backoff.reset()
                         await self._lead()
                     else:
                         # A holder that ends says so; one that dies leaves its lease to lapse.
@@ -159,7 +158,8 @@ class Consumer(Runner):
                 except DatabaseError as error:
                     told = self._event("consumer.refused")
                     _log.warning("%s: trying again: %s", self._label, error, extra=told)
-                    await self._alarm.pause(backoff.take())
+                    # Whatever rings: a lease that it gives up rings here, too.
+                    await until_stopped_or(self._ended, asyncio.sleep(backoff.take()))
         except (Closed, PoisonedEvent) as error:
             self._break(error)
         finally:
