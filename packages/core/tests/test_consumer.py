@@ -784,6 +784,38 @@ async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume
     assert ["consumer/s/c"] == list(engine.data.leases), "another one would run beside it"
 
 
+async def test_a_handler_left_behind_keeps_the_lock_when_offsets_cannot_be_saved(
+    engine, store, consume, clock
+):
+    """Also an end that gives up on the database leaves the lock to lapse."""
+    await store.stream("s").publish_many([1, 2])
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def handler(payload):
+        while payload == 2 and not go.is_set():
+            begun.set()
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    running = consume(handler, grace=7)
+    await begun.wait()
+    saving = engine.hold("before", "save_offset")
+    running.stop.stop()
+    await asleep(clock, 1_007)
+    await clock.advance(7)
+    await asleep(clock, 1_012)
+    await clock.advance(5)
+    await saving.reached.wait()
+    await asleep(clock, 1_013)
+    await clock.advance(1)
+    await running.task
+    go.set()
+
+    assert ["consumer/s/c"] == list(engine.data.leases), "another one would run beside it"
+
+
 async def test_a_thread_that_goes_on_keeps_the_lock_until_it_lapses(store, engine, consume, clock):
     """A plain function cannot be cancelled: nobody begins its event beside it."""
     await store.stream("s").publish(1)

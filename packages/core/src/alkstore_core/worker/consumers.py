@@ -193,9 +193,10 @@ class Consumer(Runner):
                     self._label,
                     extra=self._event("event.left_running"),
                 )
+            if self._threads.busy or not following.done():
+                # At once: should what follows be cut short, `_work` would give it up.
+                self._lease.leave()
         await self._offsets.save()
-        if self._threads.busy or not following.done():
-            self._lease.leave()
         await self._lease.give_up()
         if following.done() and not following.cancelled():
             following.result()
