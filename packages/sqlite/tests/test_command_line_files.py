@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from alkstore_core.cli import mapfile
 from alkstore_core.cli.root import root
+from alkstore_core.worker import App
 from alkstore_sqlite import SqliteStore
 
 
@@ -115,6 +116,36 @@ def test_a_hard_link_of_the_source_is_no_target(copy, source, tmp_path):
     assert 1 == done.exit_code
     assert "source and target are one database" in done.stderr
     assert before == source.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [("note", "new.db"), ("loop",), ("n" * 300,)],
+    ids=["behind a file", "a circle of links", "too long a name"],
+)
+def test_a_target_that_cannot_be_is_told(copy, tmp_path, part):
+    """With the status of a database that is not reached, in a sentence."""
+    (tmp_path / "note").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+
+    done = copy(tmp_path / "numbers.jsonl", tmp_path.joinpath(*part))
+
+    assert (3, "") == (done.exit_code, done.stdout), done.stderr
+    assert "Error: " in done.stderr
+    assert ["app.db", "loop", "note"] == sorted(file.name for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["status"], ["worker", "json:loads"]], ids=" ".join)
+def test_a_database_that_nobody_can_look_for_is_told(tmp_path, monkeypatch, command):
+    """With the path and what the system says."""
+    monkeypatch.setattr("alkstore_core.cli.worker.load", lambda _: App())
+    url = f"sqlite:///{tmp_path / ('n' * 300)}"
+
+    done = CliRunner().invoke(root, [*command, "--url", url])
+
+    assert (3, "") == (done.exit_code, done.stdout), done.stderr
+    assert f"cannot look for {tmp_path}" in done.stderr
+    assert "File name too long" in done.stderr
 
 
 class FullDisk(type(Path())):

@@ -45,7 +45,7 @@ async def opened(url: str | None, *, create: bool = False) -> AsyncGenerator[Sto
     path = file_of(url)
     # An operator who mistypes a path is not to look at an empty file and be content.
     if path is not None and not create:
-        if not path.exists():
+        if not exists(path):
             raise NoDatabase(
                 f"there is no file {path}: your application makes it, or alkstore worker, or "
                 "--create where a command has that"
@@ -63,6 +63,19 @@ def file_of(url: str) -> Path | None:
     """The absolute path of a SQLite URL; `None` for those of other engines."""
     path = url[len(_FILE) :]
     return Path(path).absolute() if url[: len(_FILE)].lower() == _FILE and path else None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file.
+
+    Raises:
+        ClickException: nobody can tell, as behind a directory that is closed to us.
+
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise NoDatabase(f"cannot look for {path}: {error.strerror}") from None
 
 
 def source_of(store: Store, name: str, *, outbox: bool) -> JobSource:

@@ -13,7 +13,7 @@ import click
 
 from alkstore_core import AlkstoreError, DatabaseError
 from alkstore_core.cli.escaping import safe
-from alkstore_core.cli.opening import file_of, opened, run
+from alkstore_core.cli.opening import exists, file_of, opened, run
 from alkstore_core.cli.params import url_option
 from alkstore_core.cli.statuses import Refused
 from alkstore_core.overview import overview
@@ -90,7 +90,7 @@ def load(spec: str) -> App:
 
 async def _work(url: str | None, app: App, *, schedules: bool) -> None:
     path = file_of(url or "")
-    made = path is not None and not path.exists()
+    made = path is not None and not exists(path)
     async with opened(url, create=True) as store:
         where = str(path) if path is not None else safe(url or "")
         try:

@@ -37,7 +37,8 @@ def same_file(one: Path, other: Path) -> bool:
     """Whether these are names of one file, or would be of one that is not there yet."""
     try:
         return one.samefile(other)
-    except FileNotFoundError:
+    except OSError:
+        # One is not there, or cannot be: who opens it says better why.
         return os.path.realpath(one) == os.path.realpath(other)
 
 
