@@ -195,6 +195,24 @@ async def test_a_cancellation_that_the_handler_has_dealt_with_is_its_own(
     assert ([1, 2], 2) == (jobs.seen, engine.data.offsets["s", "c"])
 
 
+@pytest.mark.parametrize("first", [*CANCELLED, noticing])
+async def test_a_cancellation_is_none_of_the_later_events(store, runs, clock, first):
+    """All are handled in one task, which a `TaskGroup` would cancel again, from Python 3.13 on."""
+    await store.stream("s").publish_many([1, 2])
+    calls, requested = First(first), []
+
+    async def handler(payload):
+        requested.append(asyncio.current_task().cancelling())
+        await calls(payload)
+
+    runs(Consumer(store, "s", "c", handler))
+    await until(lambda: 1_001 in {sleeper.due for sleeper in clock._sleepers})
+    await clock.advance(1)
+    await until(lambda: 2 in calls.seen)
+
+    assert {0} == set(requested)
+
+
 async def test_a_cancelled_handler_that_raises_is_judged_by_its_error(engine, store, runs, clock):
     """The cancellation that it has not noticed meets nothing that comes after it."""
 

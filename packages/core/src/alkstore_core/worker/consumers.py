@@ -263,6 +263,7 @@ class Consumer(Runner):
         attempts = 0
         outage, doubt = Backoff(), Doubt(self._offsets.can_be_saved)
         while True:
+            _uncancel()
             number = attempts + 1
             judge = functools.partial(self._ending, number, doubt)
             attempt_under_way.set(Attempt(number, self._name, judge))
@@ -379,6 +380,13 @@ class Consumer(Runner):
         )
         until = self._store.mark() + pause
         await until_stopped_or(self._ended, self._store.sleep_until(until))
+
+
+def _uncancel() -> None:
+    """Forget who cancelled this task before: the next handler runs in it, with its own groups."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
 
 
 async def _meet_cancellation() -> None:
