@@ -61,11 +61,10 @@ class App:
         _check_names('handler("queue")', queue)
         options = self._options(concurrency, timeout, middlewares)
 
-        def register(function: H) -> H:
-            self._add(("queue", queue), lambda store: Worker(store, queue, function, **options))
-            return function
+        def make(store: Store, function: Handler) -> Worker:
+            return Worker(store, queue, function, **options)
 
-        return register
+        return self._registering(("queue", queue), make)
 
     def outbox(
         self,
@@ -85,13 +84,10 @@ class App:
         _check_names('outbox("name")', name)
         options = self._options(concurrency, timeout, middlewares)
 
-        def register(function: H) -> H:
-            self._add(
-                ("outbox", name), lambda store: OutboxWorker(store, name, function, **options)
-            )
-            return function
+        def make(store: Store, function: Handler) -> OutboxWorker:
+            return OutboxWorker(store, name, function, **options)
 
-        return register
+        return self._registering(("outbox", name), make)
 
     def consumer(
         self,
@@ -126,11 +122,7 @@ class App:
                 middlewares=around,
             )
 
-        def register(function: H) -> H:
-            self._add(("consumer", name, "stream", stream), lambda store: make(store, function))
-            return function
-
-        return register
+        return self._registering(("consumer", name, "stream", stream), make)
 
     def runners(self, store: Store) -> list[Runner]:
         """A worker or consumer for each handler, not begun yet.
@@ -172,10 +164,16 @@ class App:
             "middlewares": (*self._middlewares, *checked_middlewares(middlewares)),
         }
 
-    def _add(self, key: tuple[str, ...], make: Callable[[Store], Runner]) -> None:
-        if key in self._makers:
-            raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
-        self._makers[key] = make
+    def _registering(
+        self, key: tuple[str, ...], make: Callable[[Store, Handler], Runner]
+    ) -> Callable[[H], H]:
+        def register(function: H) -> H:
+            if key in self._makers:
+                raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
+            self._makers[key] = lambda store: make(store, function)
+            return function
+
+        return register
 
 
 def _check_names(usage: str, *names: object) -> None:
