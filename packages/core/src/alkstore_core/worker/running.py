@@ -12,7 +12,7 @@ from alkstore_core.completion import to_the_end
 from alkstore_core.errors import Closed, DatabaseError, LeadershipLost
 from alkstore_core.signals import on_signals
 from alkstore_core.stop import StopToken
-from alkstore_core.worker.alarm import Backoff
+from alkstore_core.worker.alarm import Backoff, until_stopped_or
 from alkstore_core.worker.logs import event
 from alkstore_core.worker.runner import ANSWER_S, CLEANUP_S, Runner
 
@@ -167,8 +167,7 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
         except DatabaseError as error:
             told = event("schedules.refused")
             _log.warning("schedules: trying again: %s", error, extra=told)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), backoff.take())
+            await until_stopped_or(stop, asyncio.sleep(backoff.take()))
 
 
 @contextlib.contextmanager
