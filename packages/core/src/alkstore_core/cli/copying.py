@@ -22,13 +22,13 @@ from rich.text import Text
 
 from alkstore_core import Closed, DatabaseError, copy_store
 from alkstore_core.cli.amounts import count
-from alkstore_core.cli.mapfile import database_file, whole_file
-from alkstore_core.cli.opening import opened, run
+from alkstore_core.cli.mapfile import whole_file
+from alkstore_core.cli.opening import file_of, opened, run
 from alkstore_core.cli.output import emit, paper, show
 from alkstore_core.cli.params import json_option
 from alkstore_core.cli.sheets import Column, Sheet
 from alkstore_core.cli.statuses import NotWritten, say
-from alkstore_core.copying.checks import check_two_files
+from alkstore_core.copying.checks import KINDS, check_two_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from alkstore_core import CopyProgress, CopyReport
-
-KINDS: Final = ("jobs", "dead_jobs", "events", "consumers", "schedules")
 
 _WIDE: Final = 60
 """Columns from which on a bar says something."""
@@ -87,7 +85,7 @@ def _url(given: str) -> str:
 
 async def _copy(source: str, target: str, map_file: Path | None, batch: int) -> CopyReport:
     # Before either is opened: that alone may write.
-    check_two_files(*(str(database_file(url) or "") for url in (source, target)))
+    check_two_files(*(str(file_of(url) or "") for url in (source, target)))
     report = None
     try:
         # The map is begun before a target is made.

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from alkstore_core.cli.opening import file_of
 from alkstore_core.cli.output import Told, written
 from alkstore_core.cli.statuses import Refused
 from alkstore_core.copying.checks import same_file
@@ -17,15 +18,8 @@ from alkstore_core.copying.checks import same_file
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-_SCHEME: Final = "sqlite:///"
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 """What the names of the files of one SQLite database end with."""
-
-
-def database_file(url: str) -> Path | None:
-    """The file of a SQLite database's URL, and `None` of any other one's."""
-    path = url[len(_SCHEME) :]
-    return Path(path) if url[: len(_SCHEME)].lower() == _SCHEME and path else None
 
 
 @contextlib.contextmanager
@@ -65,7 +59,7 @@ def whole_file(path: Path | None, urls: Sequence[str]) -> Generator[Told | None]
 
 def _check(path: Path, real: Path, urls: Sequence[str]) -> None:
     for url in urls:
-        file = database_file(url)
+        file = file_of(url)
         if file is None:
             continue
         for name in (os.fspath(file), os.path.realpath(file)):
