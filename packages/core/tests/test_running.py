@@ -1,6 +1,7 @@
 """Several runners under one roof: stops, signals, errors, and handlers by decorator."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -414,3 +415,80 @@ def test_a_queue_has_one_handler():
         app.outbox("q")(print)
     with pytest.raises(ValueError, match="consumer c stream q has a handler already"):
         app.consumer("q", "c")(print)
+
+
+def lifespan_of(told):
+    """A lifespan that tells what it was given and when it was left."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(store):
+        told.append(store)
+        try:
+            yield
+        finally:
+            told.append("left")
+
+    return lifespan
+
+
+async def test_a_lifespan_is_around_all_that_handlers_do(store, start):
+    """Entered with the store before the first job is claimed, left when the last one has ended."""
+    told, stop = [], StopToken()
+    app = App(lifespan=lifespan_of(told))
+
+    @app.handler("q")
+    async def work(number: int):
+        stop.stop()
+        await asyncio.sleep(0)
+        told.append(number)
+
+    await store.queue("q").enqueue(1)
+    await start(app.run(store, stop=stop, signals=False))
+
+    assert [store, 1, "left"] == told
+
+
+async def test_a_lifespan_is_left_when_a_runner_fails(store, start):
+    """What it opened does not stay open, and the error is the runner's."""
+    told = []
+    app = App(lifespan=lifespan_of(told))
+    app.handler("q")(print)
+    running = start(app.run(store, signals=False))
+    await until(lambda: told)
+    await store.close()
+
+    with pytest.raises(Closed):
+        await running
+    assert [store, "left"] == told
+
+
+async def test_a_lifespan_that_fails_begins_nothing(engine, store):
+    """Its error is what the caller gets, and no job was claimed."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_):
+        raise OSError("no route to the mail server")
+        yield
+
+    app = App(lifespan=lifespan)
+    app.handler("q")(print)
+    await store.queue("q").enqueue(1)
+
+    with pytest.raises(OSError, match="no route"):
+        await app.run(store, signals=False)
+    [job] = await store.queue("q").jobs()
+    assert 0 == job.attempts
+
+
+async def test_what_is_no_lifespan_is_told_what_to_write(store):
+    """Not called with the store, or without its decorator."""
+
+    async def lifespan(_):
+        yield
+
+    with pytest.raises(TypeError, match="lifespan is a function of the store, not 5"):
+        App(lifespan=5)
+    app = App(lifespan=lifespan)
+    app.handler("q")(print)
+    with pytest.raises(TypeError, match=r"decorate it with contextlib\.asynccontextmanager"):
+        await app.run(store, signals=False)

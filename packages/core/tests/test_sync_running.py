@@ -1,6 +1,7 @@
 """Workers, deliveries and schedules of a plain script."""
 
 import asyncio
+import contextlib
 import signal
 import threading
 
@@ -46,6 +47,33 @@ def test_an_app_runs_until_its_token_is_stopped(blocking):
 
     assert [2] == seen
     assert [] == blocking.queues()
+
+
+def test_the_lifespans_of_apps_are_around_their_handlers(blocking):
+    """On the store's loop, in the order of the apps, left in the other order."""
+    told, stop = [], StopToken()
+
+    def app_of(name):
+        @contextlib.asynccontextmanager
+        async def lifespan(store):
+            assert store is blocking.wrapped
+            told.append(name)
+            yield
+            told.append(f"{name} left")
+
+        return App(lifespan=lifespan)
+
+    one, other = app_of("one"), app_of("other")
+
+    @other.handler("q")
+    def work(number: int) -> None:
+        told.append(number)
+        stop.stop()
+
+    blocking.queue("q").enqueue(1)
+    blocking.run(one, other, stop=stop, schedules=False)
+
+    assert ["one", "other", 1, "other left", "one left"] == told
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -660,6 +660,37 @@ async def send(mail):
 empty = App()
 
 def function(): ...
+
+async def lifespan(store):
+    yield
+
+undecorated = App(lifespan=lifespan)
+undecorated.handler("mail")(print)
+"""
+
+LIFE = """
+import contextlib
+from alkstore_core.worker import App
+
+@contextlib.asynccontextmanager
+async def lifespan(store):
+    print("there are", await store.queues(), flush=True)
+    yield
+    print("left", flush=True)
+
+app = App(lifespan=lifespan)
+
+@app.handler("mail")
+async def send(mail):
+    print("mail to", mail["to"], flush=True)
+
+@contextlib.asynccontextmanager
+async def broken(store):
+    raise OSError("no route to the mail server")
+    yield
+
+failing = App(lifespan=broken)
+failing.handler("mail")(print)
 """
 
 
@@ -680,18 +711,29 @@ def test_a_worker_tells_of_jobs_that_it_does_not_serve(do, start, tmp_path, wron
     """A mistyped name is not waited for in silence, and neither is a mistyped file."""
     do(lambda store: store.queue("mail").enqueue(1))
     do(lambda store: store.outbox(wrong).enqueue(1))
+    do(lambda store: store.schedule("served", "@every 1d", wrong, 1))
+    do(lambda store: store.schedule("tidy", "@every 1d", "tidying", 1))
     (tmp_path / "tasks.py").write_text(
         f"from alkstore_core.worker import App\napp = App()\n"
         f"@app.handler({wrong!r})\nasync def f(_): pass\n"
     )
     for options, expected in (
-        ([], [f"app.db: queue {wrong!r}", "wait in queue 'mail'", f"wait in outbox {wrong!r}"]),
+        (
+            [],
+            [
+                f"app.db: queue {wrong!r}",
+                "WARNING alkstore_core.cli.worker: jobs wait in queue 'mail'",
+                f"wait in outbox {wrong!r}",
+                "WARNING alkstore_core.cli.worker: schedule 'tidy' fills queue 'tidying'",
+            ],
+        ),
         (["--url", "sqlite:///other.db"], ["there was no file", f"other.db: queue {wrong!r}"]),
     ):
         process = start("worker", "tasks:app", "--no-schedules", *options)
         for text in expected:
             while text not in (line := process.stderr.readline()):
                 assert line
+                assert "'served'" not in line
         process.kill()
 
 
@@ -710,6 +752,20 @@ def test_a_worker_runs_an_app_until_a_signal(do, start, tmp_path):
     assert [] == do(lambda store: store.queues())
 
 
+def test_a_worker_enters_the_lifespan_of_its_app(do, start, tmp_path):
+    """With the store that it opened, around all handlers."""
+    (tmp_path / "tasks.py").write_text(LIFE)
+    do(lambda store: store.queue("mail").enqueue({"to": "ada"}))
+    process = start("worker", "tasks:app")
+    assert "there are ['mail']\n" == process.stdout.readline()
+    assert "mail to ada\n" == process.stdout.readline()
+
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+
+    assert (0, "left\n") == (process.returncode, out)
+
+
 @pytest.mark.parametrize(
     ("spec", "text", "sentence"),
     [
@@ -721,6 +777,8 @@ def test_a_worker_runs_an_app_until_a_signal(do, start, tmp_path):
         ("tasks5:nope", APP, "module 'tasks5' has no 'nope'"),
         ("tasks6:function", APP, "tasks6:function is of type function"),
         ("tasks7:empty", APP, "nothing to do"),
+        ("tasks8:undecorated", APP, "lifespan failed: TypeError: lifespan returned async_gen"),
+        ("tasks9:failing", LIFE, "lifespan failed: OSError: no route to the mail server (/"),
     ],
 )
 def test_an_app_that_cannot_be_run_is_told_in_one_sentence(

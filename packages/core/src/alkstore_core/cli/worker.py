@@ -6,6 +6,7 @@ import importlib
 import logging
 import sys
 import traceback
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from alkstore_core.worker import App
 from alkstore_core.worker import run as run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncGenerator, Collection
     from types import TracebackType
 
     from alkstore_core import Store
@@ -107,20 +108,44 @@ async def _work(url: str | None, app: App, *, schedules: bool) -> None:
         else:
             _log.warning("on %s: the App has no handler, only schedules are fired", where)
         await _tell_unserved(store, served)
-        await run_all(*runners, schedules=store if schedules else None)
+        async with _lifespan(app, store):
+            await run_all(*runners, schedules=store if schedules else None)
+
+
+@asynccontextmanager
+async def _lifespan(app: App, store: Store) -> AsyncGenerator[None]:
+    """What begins or ends badly there is told as the application's."""
+    running = False
+    try:
+        async with app.lifespan(store):
+            running = True
+            yield
+            running = False
+    except Exception as error:
+        if running:
+            raise
+        raise Refused(f"the App's lifespan failed: {_told(error)}{_where(error)}") from None
 
 
 async def _tell_unserved(store: Store, served: Collection[str]) -> None:
     """Where a name is mistyped, jobs would otherwise wait in silence, and so would we."""
     try:
-        queues = (await overview(store)).queues
+        seen = await overview(store)
     except DatabaseError as error:
         # The workers bear it, and try again.
         _log.warning("cannot look for jobs that nobody serves: %s", error)
         return
-    for seen in queues:
-        if seen.stats.ready and (what := f"{seen.kind} {seen.name!r}") not in served:
-            _log.info("jobs wait in %s, which no handler of this process serves", what)
+    waiting = [f"{queue.kind} {queue.name!r}" for queue in seen.queues if queue.stats.ready]
+    for what in waiting:
+        if what not in served:
+            _log.warning("jobs wait in %s, which no handler of this process serves", what)
+    for schedule in seen.schedules:
+        if (what := f"queue {schedule.queue!r}") not in (*served, *waiting):
+            _log.warning(
+                "schedule %r fills %s, which no handler of this process serves",
+                schedule.name,
+                what,
+            )
 
 
 def _told(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from alkstore_core.stop import StopToken
@@ -29,15 +30,29 @@ def run_until_stopped(
     """See `SyncStore.run`."""
     firing = store if schedules else None
 
+    apps: list[App] = []
+
     async def prepare() -> tuple[list[Runner], asyncio.AbstractEventLoop]:
         # Made on the loop: runners are of the loop on which they are made.
-        runners = [r for w in work for r in (w.runners(store) if isinstance(w, App) else (w,))]
+        runners: list[Runner] = []
+        for one in work:
+            if isinstance(one, App):
+                apps.append(one)
+                runners += one.runners(store)
+            else:
+                runners.append(one)
         check_runners(runners, firing)
         return runners, asyncio.get_running_loop()
+
+    async def run_all(ending: StopToken) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for app in apps:
+                await stack.enter_async_context(app.lifespan(store))
+            await run_together(runners, firing, asked, ending, abort)
 
     runners, loop = bridge.call(prepare)
     # Also a signal stops the caller's own token: this thread waits, others may look at it.
     asked, abort = StopToken() if stop is None else stop, StopToken()
     # An interruption cancels the call, and that has ended everything before this goes on.
     with hearing(loop, runners, asked, abort, heed=signals):
-        bridge.call(run_together, runners, firing, asked, StopToken(), abort)
+        bridge.call(run_all, StopToken())

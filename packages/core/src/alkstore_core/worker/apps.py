@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from alkstore_core.worker.checks import checked_middlewares
@@ -11,6 +12,7 @@ from alkstore_core.worker.workers import OutboxWorker, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
 
     from alkstore_core.jobs import JobHandle
     from alkstore_core.stop import StopToken
@@ -26,7 +28,13 @@ class App:
     """The handlers of a process, without a store: modules register, the main program runs.
 
     What a decorator does not say is as given here. `middlewares` wrap all handlers of jobs and
-    messages, outside of a handler's own.
+    messages, outside of a handler's own. `lifespan(store)` is an asynchronous context manager,
+    entered before the first job is claimed and left once the last handler has ended: for what the
+    handlers need, such as clients and engines, and for what looks at the store, such as metrics.
+
+    Raises:
+        TypeError: an option is of another type; the text says what to pass instead.
+
     """
 
     def __init__(
@@ -36,7 +44,11 @@ class App:
         timeout: float | None = None,
         grace: float = 30.0,
         middlewares: Iterable[Middleware[JobHandle]] = (),
+        lifespan: Callable[[Store], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
+        if lifespan is not None and not callable(lifespan):
+            raise TypeError(f"lifespan is a function of the store, not {lifespan!r}")
+        self._lifespan = lifespan
         self._concurrency = concurrency
         self._timeout = timeout
         self._grace = grace
@@ -144,12 +156,26 @@ class App:
         signals: bool = True,
     ) -> None:
         """Run everything on an open store, its schedules too, until a signal; see `run`."""
-        await run(
-            *self.runners(store),
-            schedules=store if schedules else None,
-            stop=stop,
-            signals=signals,
-        )
+        runners = self.runners(store)
+        async with self.lifespan(store):
+            await run(*runners, schedules=store if schedules else None, stop=stop, signals=signals)
+
+    def lifespan(self, store: Store) -> AbstractAsyncContextManager[object]:
+        """What has to be open while `runners(store)` run; nothing, if none was given.
+
+        Raises:
+            TypeError: what was given as `lifespan` does not return a context manager.
+
+        """
+        if self._lifespan is None:
+            return contextlib.nullcontext()
+        found = self._lifespan(store)
+        if not hasattr(found, "__aenter__"):
+            raise TypeError(
+                f"lifespan returned {type(found).__name__}, and no asynchronous context manager: "
+                "decorate it with contextlib.asynccontextmanager"
+            )
+        return found
 
     def _options(
         self,
