@@ -756,6 +756,13 @@ async def test_after_the_grace_period_the_handler_is_cancelled(engine, store, co
     assert {} == engine.data.leases
 
 
+async def unmoved(go):
+    """Wait, whoever cancels that."""
+    while not go.is_set():
+        with contextlib.suppress(asyncio.CancelledError):
+            await go.wait()
+
+
 async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume, clock, caplog):
     """The end has a bound, 5 s after the grace period."""
     await store.stream("s").publish(1)
@@ -763,11 +770,7 @@ async def test_a_handler_that_will_not_end_is_left_behind(engine, store, consume
 
     async def handler(_):
         begun.set()
-        while not go.is_set():
-            try:
-                await go.wait()
-            except asyncio.CancelledError:
-                continue
+        await unmoved(go)
 
     running = consume(handler, grace=7)
     await begun.wait()
@@ -792,12 +795,9 @@ async def test_a_handler_left_behind_keeps_the_lock_when_offsets_cannot_be_saved
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def handler(payload):
-        while payload == 2 and not go.is_set():
+        if payload == 2:
             begun.set()
-            try:
-                await go.wait()
-            except asyncio.CancelledError:
-                continue
+            await unmoved(go)
 
     running = consume(handler, grace=7)
     await begun.wait()
