@@ -368,8 +368,27 @@ def test_a_mismatch_names_the_place():
     with pytest.raises(CodecError) as caught:
         structure(b'[{"sku":"a"},{"count":"7"}]', list[Line])
     assert str(caught.value).endswith(
-        "missing, expected str @ $[1].sku; TypeError, expected int @ $[1].count"
+        "missing, expected str @ $[1].sku; a str, not an int @ $[1].count"
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "told"),
+    [
+        (b'"7"', int, "the payload is a str, not an int"),
+        (b"true", int, "the payload is a bool, not an int"),
+        (b"null", str, "the payload is None, not a str"),
+        (b"1", type(None), "the payload is an int, not None"),
+        (b"[]", Line, "the payload is a list, not a Line"),
+        (b"3", list[Line], "the payload is an int, not a list[test_payload.Line]"),
+        (b"1", Level, "the payload is an int, not a Level"),
+    ],
+)
+def test_a_mismatch_says_what_is_there(data, target, told):
+    """Of which type the payload is, and of which it should be."""
+    with pytest.raises(CodecError) as caught:
+        structure(data, target)
+    assert told == str(caught.value)
 
 
 @pytest.mark.parametrize(

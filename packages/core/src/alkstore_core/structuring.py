@@ -59,10 +59,21 @@ def structure_value(value: Any, target: Any) -> Any:
         return _converter.get_structure_hook(target)(value, target)
     except RecursionError:
         places = ["it is nested too deep"]
+    except _OtherTypeError as error:
+        raise CodecError(f"the payload is {_told(error, target)}") from None
     except Exception as error:  # noqa: BLE001 - classes and their hooks raise what they please.
         # The errors below quote the payload, so they are told, not chained.
         places = transform_error(error, format_exception=_told)
     raise CodecError(f"the payload is no {_name(target)}: {'; '.join(places[:5])}")
+
+
+class _OtherTypeError(TypeError):
+    """What was decoded is of a type that does not become the wanted one."""
+
+    def __init__(self, value: Any, wanted: Any) -> None:
+        super().__init__()
+        self.found = type(value)
+        self.wanted = wanted
 
 
 @functools.lru_cache(maxsize=1024)
@@ -95,9 +106,18 @@ def _parts(value: Any) -> Iterable[Any]:
     return value if isinstance(value, _ARRAYS) and not isinstance(value, str | bytes) else ()
 
 
-def _told(error: BaseException, wanted: type | None) -> str:
+def _told(error: BaseException, wanted: Any) -> str:
+    if isinstance(error, _OtherTypeError):
+        return f"{_one(error.found)}, not {_one(error.wanted if wanted is None else wanted)}"
     problem = "missing" if isinstance(error, KeyError) else type(error).__name__
     return problem if wanted is None else f"{problem}, expected {_name(wanted)}"
+
+
+def _one(target: Any) -> str:
+    if target is None or target is type(None):
+        return "None"
+    name = _name(target)
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _name(target: Any) -> str:
@@ -143,7 +163,7 @@ def _guard(target: Any) -> Callable[[Any, Any], Any]:
 
     def hook(value: Any, _: Any) -> Any:
         if type(value) not in wanted:
-            raise TypeError
+            raise _OtherTypeError(value, target)
         return inner(value, target)
 
     return hook
@@ -151,7 +171,7 @@ def _guard(target: Any) -> Callable[[Any, Any], Any]:
 
 def _exactly_none(value: Any, _: Any) -> None:
     if value is not None:
-        raise TypeError
+        raise _OtherTypeError(value, None)
 
 
 def _exactly(*wanted: type) -> Callable[[Any, Any], Any]:
@@ -159,7 +179,7 @@ def _exactly(*wanted: type) -> Callable[[Any, Any], Any]:
 
     def hook(value: Any, target: Any) -> Any:
         if type(value) not in wanted:
-            raise TypeError
+            raise _OtherTypeError(value, target)
         return target(value)
 
     return hook
