@@ -86,8 +86,9 @@ def test_the_error_names_the_grammar():
     with pytest.raises(InvalidSpec) as caught:
         parse_every("*/5 * * * *")
     assert str(caught.value) == (
-        "schedule spec '*/5 * * * *' is not '@every <n><unit>' with n in ASCII digits above 0 "
-        "and unit one of s, m, h, d, such as '@every 15m', and at most 2**63-1 seconds"
+        "schedule spec '*/5 * * * *' is not '@every <n><unit>', such as '@every 15m', with n in "
+        "ASCII digits above 0, unit one of s, m, h, d, and at most 2**63-1 seconds; cron "
+        "expressions are not understood"
     )
     assert caught.value.spec == "*/5 * * * *"
 

@@ -82,9 +82,9 @@ class InvalidSpec(AlkstoreError):  # noqa: N818
 
     def __str__(self) -> str:
         return (
-            f"schedule spec {_shown(self.spec)} is not '@every <n><unit>' with n in ASCII "
-            "digits above 0 and unit one of s, m, h, d, such as '@every 15m', and at most "
-            "2**63-1 seconds"
+            f"schedule spec {_shown(self.spec)} is not '@every <n><unit>', such as '@every "
+            "15m', with n in ASCII digits above 0, unit one of s, m, h, d, and at most 2**63-1 "
+            "seconds; cron expressions are not understood"
         )
 
 

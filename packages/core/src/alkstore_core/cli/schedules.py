@@ -73,8 +73,8 @@ def add(
 ) -> None:
     """Put a job with PAYLOAD, which is JSON, into QUEUE at each boundary of SPEC.
 
-    SPEC is "@every 15m", with s, m, h or d. A schedule of that name is replaced. Jobs come only
-    while somebody runs schedules, as `alkstore worker` does.
+    SPEC is "@every 15m", with s, m, h or d, and no cron expression. A schedule of that name is
+    replaced. Jobs come only while somebody runs schedules, as `alkstore worker` does.
     """
     value = decode_payload(payload.encode(errors="surrogateescape"))
     opts = ScheduleOpts(headers=dict(headers) or None, **options)
