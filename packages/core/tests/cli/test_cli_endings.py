@@ -121,6 +121,15 @@ def test_a_database_in_memory_makes_no_sense():
     assert "ends with its process" in done.stderr
 
 
+@pytest.mark.parametrize("path", ["shop.db", "/var/lib/shop.db"])
+def test_a_path_is_no_url(path):
+    """What would be one is said."""
+    done = run("status", "--url", path)
+
+    assert 2 == done.exit_code
+    assert f"{path!r} is no URL: for a file of SQLite write sqlite:///{path}\n" in done.stderr
+
+
 def test_an_engine_that_is_not_there_is_no_database():
     """What to do is said by the registry."""
     done = run("status", "--url", "oracle://host")

@@ -42,6 +42,8 @@ async def opened(url: str | None, *, create: bool = False) -> AsyncGenerator[Sto
             "a database in memory ends with its process, and this one has just begun: name the "
             "file or the server that your application uses"
         )
+    if ":" not in url:
+        raise click.UsageError(f"{url!r} is no URL: for a file of SQLite write sqlite:///{url}")
     path = file_of(url)
     # An operator who mistypes a path is not to look at an empty file and be content.
     if path is not None and not create:
