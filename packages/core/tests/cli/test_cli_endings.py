@@ -1,5 +1,6 @@
 """How the command ends, and what it says then."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,24 @@ def test_a_database_in_memory_makes_no_sense():
 
     assert 2 == done.exit_code
     assert "ends with its process" in done.stderr
+
+
+@pytest.mark.parametrize("group", [(), ("dead",), ("schedules",), ("stream",)])
+def test_no_summary_of_a_command_is_cut(group):
+    """Each fits beside the command's name on a terminal of 80 columns."""
+    listed = run(*group, "--help", COLUMNS="80").stdout.partition("Commands:")[2]
+
+    assert listed.count("\n") > 3
+    assert "..." not in listed
+    assert all(re.match(r"  \w", line) for line in listed.splitlines()[1:])
+
+
+def test_no_help_shows_a_range_of_numbers():
+    """A number is an INTEGER, and what it may be is said where it is wrong."""
+    for arguments in (["jobs"], ["enqueue"], ["dead", "show"], ["doctor"], ["web"]):
+        text = run(*arguments, "--help").stdout
+        assert "INTEGER" in text or "ID" in text
+        assert "x<=" not in text
 
 
 @pytest.mark.parametrize("path", ["shop.db", "/var/lib/shop.db"])

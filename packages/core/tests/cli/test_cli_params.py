@@ -5,7 +5,17 @@ from datetime import UTC, datetime
 import click
 import pytest
 
-from alkstore_core.cli.params import Header, Moment, Past, PastMoment, Seconds
+from alkstore_core.cli.params import (
+    I64,
+    LIMIT,
+    OFFSET,
+    Header,
+    Integer,
+    Moment,
+    Past,
+    PastMoment,
+    Seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,34 @@ def test_other_moments_are_usage_errors(text):
     """The error says what would do."""
     with pytest.raises(click.BadParameter, match="unix seconds"):
         Moment().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        (I64, "x", "'x' is no whole number"),
+        (I64, "1.5", "'1.5' is no whole number"),
+        (I64, "9223372036854775808", "it has to be below 2**63"),
+        (I64, "-9223372036854775809", "it has to be -2**63 or more"),
+        (OFFSET, "-1", "-1 is out of range: it has to be 0 or more"),
+        (LIMIT, "0", "0 is out of range: it has to be from 1 to 10000"),
+        (LIMIT, "10001", "10001 is out of range: it has to be from 1 to 10000"),
+        (Integer(1), "0", "0 is out of range: it has to be 1 or more"),
+    ],
+)
+def test_a_number_that_will_not_do_is_told_the_rule(kind, text, told):
+    """In words, and not as the range of a programming language."""
+    with pytest.raises(click.BadParameter) as caught:
+        kind.convert(text, None, None)
+    assert caught.value.message.endswith(told)
+
+
+def test_whole_numbers():
+    """The bounds are in."""
+    assert [1, 10_000] == [LIMIT.convert(text, None, None) for text in ("1", "10000")]
+    bounds = [-(2**63), 2**63 - 1]
+    assert bounds == [I64.convert(str(bound), None, None) for bound in bounds]
+    assert "INTEGER" == I64.name.upper()
 
 
 def test_headers():

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from alkstore_core.cli.statuses import Refused
 
 
-@click.command()
+@click.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

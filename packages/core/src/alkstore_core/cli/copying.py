@@ -25,7 +25,7 @@ from alkstore_core.cli.amounts import count
 from alkstore_core.cli.mapfile import whole_file
 from alkstore_core.cli.opening import file_of, opened, run
 from alkstore_core.cli.output import emit, paper, show
-from alkstore_core.cli.params import json_option
+from alkstore_core.cli.params import Integer, json_option
 from alkstore_core.cli.sheets import Column, Sheet
 from alkstore_core.cli.statuses import NotWritten, say
 from alkstore_core.copying.checks import KINDS, check_two_files
@@ -41,7 +41,7 @@ _WIDE: Final = 60
 """Columns from which on a bar says something."""
 
 
-@click.command(name="copy")
+@click.command(name="copy", short_help="Copy all that is in a store to another database.")
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option(
@@ -53,7 +53,7 @@ _WIDE: Final = 60
 )
 @click.option(
     "--batch",
-    type=click.IntRange(1, 100_000),
+    type=Integer(1, 100_000),
     default=1000,
     show_default=True,
     help="Rows of one transaction.",

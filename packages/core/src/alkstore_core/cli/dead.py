@@ -62,7 +62,7 @@ def show_(queue: str, number: int, url: str | None, *, outbox: bool, as_json: bo
     run(show_one(url, queue, number, outbox=outbox, as_json=as_json, dead=True))
 
 
-@dead.command()
+@dead.command(short_help="Replace dead jobs by fresh ones, ready now.")
 @click.argument("queue")
 @click.argument("numbers", type=I64, nargs=-1, metavar="[ID]...")
 @click.option("every", "--all", is_flag=True, help="All that are dead now.")

@@ -14,7 +14,7 @@ from alkstore_core.cli.checks import Bounds, Result, examine
 from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
-from alkstore_core.cli.params import I64_MAX, Seconds, json_option, url_option
+from alkstore_core.cli.params import OFFSET, Seconds, json_option, url_option
 from alkstore_core.cli.statuses import DATABASE, OK, REFUSED, NoDatabase
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _STYLES = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "bold re
 )
 @click.option(
     "--max-lag",
-    type=click.IntRange(0, I64_MAX),
+    type=OFFSET,
     default=1000,
     show_default=True,
     help="Warn of consumers with more events before them.",

@@ -15,6 +15,7 @@ from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit
 from alkstore_core.cli.params import (
     I64,
+    LIMIT,
     Moment,
     Seconds,
     header_option,
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 BATCH: Final = 1000
 
 
-@click.command()
+@click.command(short_help="Put a job into a queue or an outbox.")
 @click.argument("queue")
 @click.argument("payload", required=False)
 @click.option("--lines", is_flag=True, help="A payload on each line of standard input.")
 @click.option(
     "--batch",
-    type=click.IntRange(1, 10_000),
+    type=LIMIT,
     default=BATCH,
     show_default=True,
     help="Lines of one transaction.",

@@ -38,7 +38,7 @@ _WORDS: Final = {"dead": "died", "delayed": "due", "processing": "lapses"}
 """What happens or happened when; others are as they stand."""
 
 
-@click.command()
+@click.command(short_help="List the jobs of a queue, or show one.")
 @click.argument("queue")
 @click.option(
     "--state",
@@ -69,7 +69,7 @@ def jobs(
         run(show_page(url, queue, state, limit, after, outbox=outbox, as_json=as_json))
 
 
-@click.command()
+@click.command(short_help="Bury expired jobs, and delete dead ones past retention.")
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @click.option("--outbox", "outboxes", multiple=True, metavar="NAME", help="Repeatable.")
 @json_option

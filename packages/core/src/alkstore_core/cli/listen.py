@@ -13,16 +13,16 @@ from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.escaping import shown
 from alkstore_core.cli.opening import opened
 from alkstore_core.cli.output import emit
-from alkstore_core.cli.params import Seconds, json_option, url_option
+from alkstore_core.cli.params import Integer, Seconds, json_option, url_option
 from alkstore_core.cli.statuses import Refused, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 
-@click.command()
+@click.command(short_help="Print a line for each wake of a channel.")
 @click.argument("channel")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many wakes.")
+@click.option("--count", type=Integer(1), metavar="N", help="End after so many wakes.")
 @click.option("--timeout", type=Seconds(), help="End after so long, with status 1.")
 @json_option
 @url_option

@@ -23,12 +23,40 @@ else:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 I64_MAX: Final = 2**63 - 1
-I64: Final = click.IntRange(-(2**63), I64_MAX)
-OFFSET: Final = click.IntRange(0, I64_MAX)
-LIMIT: Final = click.IntRange(1, 10_000)
-
 _URL: Final = "alkstore_core.cli.url"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Integer(IntParam):
+    """A whole number that databases can store, within bounds that an error says in words."""
+
+    name = "integer"
+
+    def __init__(self, least: int = -(2**63), most: int = I64_MAX) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number", param, ctx)
+        if not self._least <= number <= self._most:
+            self.fail(f"{value} is out of range: it has to be {self._rule(number)}", param, ctx)
+        return number
+
+    def _rule(self, number: int) -> str:
+        if self._most < I64_MAX:
+            return f"from {self._least} to {self._most}"
+        if number > self._most:
+            return "below 2**63"
+        return f"{self._least} or more" if self._least >= 0 else "-2**63 or more"
+
+
+I64: Final = Integer()
+OFFSET: Final = Integer(0)
+LIMIT: Final = Integer(1, 10_000)
 
 
 class Seconds(IntParam):

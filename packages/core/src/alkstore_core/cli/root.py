@@ -111,7 +111,7 @@ PARTS: Final[tuple[click.Command, ...]] = (
 @url_option_before
 @click.version_option(package_name="alkstore-core", prog_name="alkstore")
 def root() -> None:
-    """Look into a store, and do for it what nobody else does.
+    """See what is in an alkstore database, run its workers, and mend what went wrong.
 
     The database is named by --url, before or behind the command, or by ALKSTORE_URL, where no
     list of processes shows its password.

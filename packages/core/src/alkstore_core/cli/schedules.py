@@ -26,7 +26,7 @@ class _ListUnlessSaid(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.command()
+@click.command(short_help="List the leases that somebody holds.")
 @json_option
 @url_option
 def locks(url: str | None, *, as_json: bool) -> None:
@@ -47,7 +47,7 @@ def list_(url: str | None, *, as_json: bool) -> None:
     run(_list(url, as_json=as_json))
 
 
-@schedules.command()
+@schedules.command(short_help="Add a schedule, or replace one.")
 @click.argument("name")
 @click.argument("spec")
 @click.argument("queue")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.command()
+@click.command(short_help="Show queues, streams, consumers, locks and schedules.")
 @click.option(
     "--watch-for",
     type=click.FloatRange(0.1, 86_400),

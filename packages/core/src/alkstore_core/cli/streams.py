@@ -17,6 +17,7 @@ from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
 from alkstore_core.cli.params import (
     OFFSET,
+    Integer,
     json_option,
     url_option,
     yes_option,
@@ -40,13 +41,11 @@ def stream() -> None:
     """Read and trim streams, and see who reads them."""
 
 
-@stream.command()
+@stream.command(short_help="Print the events of a stream.")
 @click.argument("name", metavar="STREAM")
 @click.option("first", "--from", type=OFFSET, metavar="OFFSET", help="The first offset to show.")
 @click.option("--consumer", metavar="NAME", help="What this consumer has not passed yet.")
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Events at most.  [default: 100]"
-)
+@click.option("--limit", type=Integer(1), metavar="N", help="Events at most.  [default: 100]")
 @click.option("--follow", "-f", is_flag=True, help="Go on with new events, until ctrl-C.")
 @json_option
 @url_option

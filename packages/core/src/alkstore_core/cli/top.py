@@ -35,7 +35,7 @@ SHARE: Final = 10
 """Counting reads all rows: a look that takes long is followed by a pause of so many times that."""
 
 
-@click.command()
+@click.command(short_help="Show the status live.")
 @click.option(
     "--interval",
     "-n",

@@ -11,7 +11,7 @@ import click
 from alkstore_core import DatabaseError
 from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.opening import opened
-from alkstore_core.cli.params import url_option
+from alkstore_core.cli.params import Integer, url_option
 from alkstore_core.cli.statuses import NotInstalled, Refused
 
 TOKEN: Final = "ALKSTORE_WEB_TOKEN"  # noqa: S105 - the variable's name.
@@ -24,7 +24,7 @@ TOKEN: Final = "ALKSTORE_WEB_TOKEN"  # noqa: S105 - the variable's name.
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=Integer(0, 65_535),
     default=8484,
     show_default=True,
     help="0 takes any free one.",

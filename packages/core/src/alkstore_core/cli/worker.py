@@ -32,7 +32,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 _log = logging.getLogger(__name__)
 
 
-@click.command()
+@click.command(short_help="Run the handlers of an App, and fire schedules.")
 @click.argument("app", metavar="MODULE:APP")
 @click.option("--no-schedules", is_flag=True, help="Leave schedules to other processes.")
 @click.option(
