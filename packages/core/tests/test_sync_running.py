@@ -9,7 +9,7 @@ import pytest
 
 from alkstore_core import DatabaseError, StopToken
 from alkstore_core.sync import SyncJobHandle
-from alkstore_core.worker import App, Worker
+from alkstore_core.worker import App, PoisonedEvent, Worker
 from alkstore_core.worker import running as running_module
 
 
@@ -321,3 +321,100 @@ def test_operators_lists(blocking):
     assert 1 == stream.trim_to(1)
     assert (["q"], ["s"]) == (blocking.queues(), blocking.streams())
     assert [] == blocking.diagnose()
+
+
+@pytest.mark.parametrize("where", ["entered", "left"])
+def test_a_lifespan_that_hangs_is_given_up_at_a_signal(blocking, where):
+    """At the first one while it is entered, and while it is left at one that ends the grace."""
+    told, stop = [], StopToken()
+
+    async def hang():
+        tell(signal.SIGTERM)
+        if where == "left":
+            tell(signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append(where)
+
+    @contextlib.asynccontextmanager
+    async def first(_):
+        yield
+        told.append("first left")
+
+    @contextlib.asynccontextmanager
+    async def second(_):
+        if where == "entered":
+            await hang()
+        yield
+        await hang()
+
+    other = App(lifespan=second)
+
+    @other.handler("q")
+    def work(_: int) -> None:
+        stop.stop()
+
+    blocking.queue("q").enqueue(1)
+    blocking.run(App(lifespan=first), other, stop=stop, schedules=False)
+
+    assert where == told[0]
+    assert (
+        [1]
+        if where == "entered"
+        else [] == [job.payload_as(int) for job in blocking.queue("q").jobs()]
+    )
+
+
+def test_an_error_outlives_the_lifespan_that_is_given_up(blocking):
+    """What made the run end is what the caller hears of."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_):
+        try:
+            yield
+        finally:
+            tell(signal.SIGTERM)
+            tell(signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    app = App(lifespan=lifespan)
+
+    @app.consumer("s", "c", max_attempts=1)
+    async def work(_: int) -> None:
+        raise ValueError("no")
+
+    blocking.stream("s").publish(1)
+    with pytest.raises(PoisonedEvent):
+        blocking.run(app, schedules=False)
+
+
+def test_a_signal_after_a_failure_ends_the_grace(blocking, caplog):
+    """Whoever failed has begun the end, as in the asynchronous `run`."""
+    caplog.set_level("INFO", running_module.__name__)
+    begun = StopToken()
+    failing = App()
+
+    @failing.consumer("s", "c", max_attempts=1)
+    async def fail(_: int) -> None:
+        await begun.wait()
+        raise ValueError("no")
+
+    async def work():
+        begun.stop()
+        async with asyncio.timeout(30):
+            while not worker._stopping:  # noqa: ASYNC110 - nobody tells of it.
+                await asyncio.sleep(0.001)
+        tell(signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    blocking.queue("q").enqueue(1)
+    blocking.stream("s").publish(1)
+    worker = Worker(blocking.wrapped, "q", work, grace=3600)
+    with pytest.raises(PoisonedEvent):
+        blocking.run(failing, worker, schedules=False)
+
+    assert ["SIGTERM: giving back what is under way", "ended"] == [
+        record.message for record in caplog.records if record.name == running_module.__name__
+    ]
+    assert 1 == blocking.queue("q").claim_one("w").job.attempts

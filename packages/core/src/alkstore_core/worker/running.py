@@ -52,7 +52,7 @@ async def run(
     """
     check_runners(runners, schedules)
     ending, abort = StopToken(), StopToken()
-    with hearing(asyncio.get_running_loop(), runners, ending, abort, heed=signals):
+    with hearing(asyncio.get_running_loop(), runners, ending, ending, abort, heed=signals):
         await run_together(runners, schedules, stop or StopToken(), ending, abort)
 
 
@@ -158,13 +158,18 @@ async def _pass_on(stop: StopToken, ending: StopToken) -> None:
 async def _run_schedules(store: Store, stop: StopToken) -> None:
     store.check()
     backoff = Backoff()
+    loop = asyncio.get_running_loop()
     while not stop.stopped:
+        began = loop.time()
         try:
             await store.run_schedules(stop)
         except LeadershipLost as error:
             _log.warning("schedules: %s; standing by", error, extra=event("schedules.lost"))
             backoff.reset()
         except DatabaseError as error:
+            if loop.time() - began > Backoff.LONGEST:
+                # It had answered: this is another outage.
+                backoff.reset()
             told = event("schedules.refused")
             _log.warning("schedules: trying again: %s", error, extra=told)
             await until_stopped_or(stop, asyncio.sleep(backoff.take()))
@@ -174,15 +179,17 @@ async def _run_schedules(store: Store, stop: StopToken) -> None:
 def hearing(
     loop: asyncio.AbstractEventLoop,
     runners: Iterable[Runner],
+    stop: StopToken,
     ending: StopToken,
     abort: StopToken,
     *,
     heed: bool,
 ) -> Generator[None]:
-    """The first signal stops, the second aborts; afterwards all is as it was.
+    """The first signal stops `stop`, the second `abort`; afterwards all is as it was.
 
-    Each is told in the log by `loop`, on which the runners run, in whatever thread. Without
-    `heed` signals are nobody's here.
+    One that comes when `ending` is stopped, whoever did that, is as good as a second. Each is told
+    in the log by `loop`, on which the runners run, in whatever thread. Without `heed` signals are
+    nobody's here.
     """
     if not heed:
         yield
@@ -192,11 +199,11 @@ def hearing(
 
     def ended_by(number: signal.Signals) -> None:
         name = number.name
-        if received or ending.stopped:
+        if received or stop.stopped or ending.stopped:
             again = f"{name} again" if name in received else name
             demand, tell = abort, functools.partial(_tell_abort, name, again)
         else:
-            demand, tell = ending, functools.partial(_tell_ending, name, grace)
+            demand, tell = stop, functools.partial(_tell_ending, name, grace)
         received.add(name)
         # In the main thread, between two steps of whatever it does: nothing that may wait. The
         # loop of another thread may have closed a moment ago.
