@@ -175,7 +175,8 @@ def test_an_empty_store_says_so(do, alkstore):
     done = alkstore("status")
 
     assert (0, "") == (done.exit_code, done.stdout)
-    assert "there is nothing in sqlite:///" in done.stderr
+    assert "app.db is empty: no job, event, consumer, lock or schedule is there yet" in done.stderr
+    assert "no queue 'q' holds a job, and no other one does\n" == alkstore("jobs", "q").stderr
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,43 @@ def test_a_name_that_holds_nothing_is_said_to(do, alkstore):
     assert "did you mean 'orders'?" in alkstore("stream", "read", "order").stderr
     assert "did you mean 'mail'?" in alkstore("sweep", "mial").stderr
     nothing = alkstore("jobs", "later", "--state", "processing")
-    assert "'later' has no processing job above id 0; 1 live, 0 dead\n" == nothing.stderr
+    assert "no job of 'later' is processing; 1 live and 0 dead in all\n" == nothing.stderr
+    nothing = alkstore("dead", "list", "mail", "--after", 5)
+    assert "no job of 'mail' above id 5 is dead; 4 live and 2 dead in all\n" == nothing.stderr
+    assert "outbox of that name does: add --outbox\n" in alkstore("jobs", "hooks").stderr
+    assert "queue of that name does: omit" in alkstore("jobs", "mail", "--outbox").stderr
+
+
+def test_a_dead_job_is_told_as_it_died(do, alkstore):
+    """What the claim was is over, and an error of several lines has its lines."""
+    do(fill)
+
+    async def fail(store):
+        (handle,) = await store.queue("mail").claim_batch("w", 1)
+        await handle.fail("Traceback:\n  in \x1b[2J\nValueError: no")
+
+    do(fail)
+    told = alkstore("dead", "show", "mail", 4, columns=200).stdout
+    lines = [line.rstrip() for line in told.splitlines()]
+
+    place = lines.index("last error  Traceback:")
+    assert ["in \\x1b[2J", "ValueError: no"] == [line.strip() for line in lines[place + 1 :][:2]]
+    assert all(line.startswith(" " * 12) for line in lines[place + 1 :][:2])
+    titles = [line.split("  ")[0] for line in lines]
+    assert "died" in titles
+    assert "claim ends" not in titles
+    assert "visibility timeout 300 s" in lines[titles.index("options")]
+    assert "claim ends" in alkstore("jobs", "mail", "--id", 5).stdout
+
+
+def test_a_schedule_whose_time_has_passed_is_overdue(do, sql, alkstore):
+    """It may be that nobody runs schedules."""
+    do(fill)
+    assert "in 23h59m" in alkstore("schedules").stdout or "in 1d" in alkstore("schedules").stdout
+
+    sql("UPDATE __alkstore_schedules SET next_fire_at = next_fire_at - 172800")
+
+    assert "overdue 1d" in alkstore("schedules").stdout
 
 
 def test_redrive_says_the_new_ids(do, told, alkstore):
@@ -358,6 +395,9 @@ def test_purge_asks_first(do, told, alkstore):
         refused = alkstore("dead", "purge", "mail", stdin=answer)
         assert 1 == refused.exit_code
         assert "nobody said yes" in refused.stderr
+        assert "Delete all 2 dead jobs of 'mail' for good? [y/N]: " in refused.stderr
+    asked = alkstore("dead", "purge", "mail", "--before", "2020-01-01", stdin="n\n").stderr
+    assert "those of the 2 dead jobs of 'mail' that died before 2020-01-01T00:00:00Z for" in asked
     assert {"purged": 0} == told("dead", "purge", "mail", "--yes", "--before", "1d")
     assert 2 == alkstore("dead", "purge", "mail", "--before", "2999-01-01").exit_code
     # Some releases of click echo the test's answer.
@@ -470,6 +510,8 @@ def test_doctor_finds_what_nobody_serves(do, sql, alkstore, monkeypatch):
         "schedule.late": "warning",
     }
     assert wanted.items() <= found.items()
+    assert "1 lapsed claim that nobody" in done.stdout
+    assert "1 expired job that nobody" in done.stdout
     assert 1 == alkstore("doctor", "--strict", "--max-lag", 1).exit_code
 
 

@@ -42,6 +42,11 @@ def count(number: int, style: str = "") -> Text:
     return Text(f"{number:,}", style=style if number else "dim")
 
 
+def some(number: int, thing: str) -> str:
+    """So many of a thing, which takes an s where it is not one."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def rate(per_second: float | None) -> Text:
     """A change per second with its sign; `-` where two looks cannot tell."""
     if per_second is None:

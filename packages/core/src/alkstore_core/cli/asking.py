@@ -39,7 +39,12 @@ async def mention_absence(store: Store, kind: str, name: str) -> bool:
     known = await names[kind]()
     if name in known:
         return False
-    say(absence(kind, name, known))
+    if kind == "queue" and name in await store.outboxes():
+        say(f"no queue {name!r} holds a job, but an outbox of that name does: add --outbox")
+    elif kind == "outbox" and name in await store.queues():
+        say(f"no outbox {name!r} holds a message, but a queue of that name does: omit --outbox")
+    else:
+        say(absence(kind, name, known))
     return True
 
 
@@ -49,5 +54,7 @@ def absence(kind: str, name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"no {kind} {name!r} holds {what}; did you mean {near[0]!r}?"
+    if not known:
+        return f"no {kind} {name!r} holds {what}, and no other one does"
     listed = ", ".join(map(repr, known[:10])) + (", …" if len(known) > 10 else "")  # noqa: PLR2004
-    return f"no {kind} {name!r} holds {what}; those that do: {listed or 'none'}"
+    return f"no {kind} {name!r} holds {what}; those that do: {listed}"

@@ -63,13 +63,11 @@ def locks_sheet(title: str, locks: Iterable[LockInfo], now: int) -> Sheet:
 
 
 def schedules_sheet(title: str, schedules: Iterable[Schedule], now: int) -> Sheet:
-    """Schedules and when each fires next; a time that has passed stands out."""
+    """Schedules and when each fires next; one whose time has passed stands out."""
     rows = []
     for schedule in schedules:
-        when = Text(
-            until(schedule.next_fire_at, now),
-            style="yellow" if schedule.next_fire_at < now else "",
-        )
+        left = schedule.next_fire_at - now
+        when = Text(f"overdue {age(-left)}", "yellow") if left < 0 else Text(f"in {age(left)}")
         rows.append((_name(schedule.name), Text(schedule.spec), Text(shown(schedule.queue)), when))
     columns = [
         _NAME,

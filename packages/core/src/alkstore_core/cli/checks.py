@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from attrs import frozen
 
 from alkstore_core import DatabaseError
-from alkstore_core.cli.amounts import age
+from alkstore_core.cli.amounts import age, some
 from alkstore_core.overview import overview
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def _judge(
     stats, who = queue.stats, f"{queue.kind} {queue.name!r}"
     outbox, operand = queue.kind == "outbox", _operand(queue.name)
     if stats.lapsed and (queue.kind, queue.name) in lapsed:
-        text = f"{who} has {stats.lapsed} lapsed claims that nobody takes up: no worker serves it"
+        claims = some(stats.lapsed, "lapsed claim")
+        text = f"{who} has {claims} that nobody takes up: no worker serves it"
         yield Result("queue.lapsed", "warning", text)
     if (stats.oldest_ready_age_s or 0) > bounds.max_age:
         waiting = age(stats.oldest_ready_age_s)
@@ -164,11 +165,12 @@ def _judge(
         yield Result("queue.waiting", "warning", text)
     if stats.expired:
         what = f"--outbox {shlex.quote(queue.name)}" if outbox else operand
-        text = f"{who} has {stats.expired} expired jobs that nobody sweeps: alkstore sweep {what}"
+        expired = some(stats.expired, "expired job")
+        text = f"{who} has {expired} that nobody sweeps: alkstore sweep {what}"
         yield Result("queue.expired", "warning", text)
     if stats.dead:
         what = f"--outbox {operand}" if outbox else operand
-        text = f"{who} has {stats.dead} dead jobs: alkstore dead list {what}"
+        text = f"{who} has {some(stats.dead, 'dead job')}: alkstore dead list {what}"
         yield Result("queue.dead", "info", text)
 
 
@@ -178,8 +180,8 @@ def judge_rest(seen: Overview, bounds: Bounds) -> Iterator[Result]:
         Result(
             "stream.lag",
             "warning",
-            f"consumer {consumer.name!r} of stream {stream.name!r} has {consumer.lag} events "
-            "before it: look at its process",
+            f"consumer {consumer.name!r} of stream {stream.name!r} has "
+            f"{some(consumer.lag, 'event')} before it: look at its process",
         )
         for stream in seen.streams
         for consumer in stream.consumers
@@ -196,7 +198,7 @@ def judge_rest(seen: Overview, bounds: Bounds) -> Iterator[Result]:
         for schedule in seen.schedules
         if seen.at - schedule.next_fire_at > LATE_S
     ]
-    yield from late or [Result("schedules", "ok", "no schedule is late")]
+    yield from late or [Result("schedules", "ok", f"no schedule is more than {LATE_S} s late")]
 
 
 def _operand(name: str) -> str:

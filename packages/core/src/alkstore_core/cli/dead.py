@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alkstore_core.cli.amounts import stamp
+from alkstore_core.cli.amounts import some, stamp
 from alkstore_core.cli.asking import ask, mention_absence
 from alkstore_core.cli.jobs import show_one, show_page
 from alkstore_core.cli.opening import opened, run, source_of
@@ -165,12 +165,20 @@ async def _purge(
         dead_now = (await source.stats()).dead
         purged = 0
         if dead_now:
-            which = "" if before is None else f" that died before {stamp(before)}"
-            ask(f"Delete for good, of {dead_now} dead jobs of {name!r}, all{which}?", yes=yes)
+            ask(_question(name, dead_now, before), yes=yes)
             purged = await source.purge_dead(before)
         else:
             await mention_absence(store, "outbox" if outbox else "queue", name)
     if as_json:
         emit({"purged": purged})
     else:
-        click.echo(f"{purged} dead jobs deleted")
+        click.echo(f"{some(purged, 'dead job')} deleted")
+
+
+def _question(name: str, number: int, before: int | None) -> str:
+    if before is not None:
+        which = f"those of the {some(number, 'dead job')} of {name!r} that died before"
+        return f"Delete {which} {stamp(before)} for good?"
+    return (
+        f"Delete {'all ' if number > 1 else 'the '}{some(number, 'dead job')} of {name!r} for good?"
+    )

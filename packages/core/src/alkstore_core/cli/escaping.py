@@ -31,6 +31,11 @@ def shown(text: str) -> str:
 def safe(text: str) -> str:
     """The text as `shown` line by line, and `***` for each password of a URL in it."""
     text = _PASSWORD_FIELD.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+    return lines(text)
+
+
+def lines(text: str) -> str:
+    """The text as `shown`, but for its line feeds, which stay."""
     return "\n".join(map(shown, text.split("\n")))
 
 
@@ -48,7 +53,7 @@ def payload_text(data: bytes) -> tuple[str, bool]:
     except CodecError as error:
         head = data[:BODY_LIMIT].decode(errors="backslashreplace")
         return f"{error} ({len(data)} bytes): {shown(head)}", len(data) > BODY_LIMIT
-    return "\n".join(map(shown, text.split("\n"))), cut
+    return lines(text), cut
 
 
 def payload_fields(data: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from alkstore_core import JobState
 from alkstore_core.cli.amounts import stamp, until
 from alkstore_core.cli.asking import absence, mention_absence
-from alkstore_core.cli.escaping import payload_line, payload_text, shown
+from alkstore_core.cli.escaping import lines, payload_line, payload_text, shown
 from alkstore_core.cli.looks import live
 from alkstore_core.cli.opening import opened, run, source_of
 from alkstore_core.cli.output import emit, show
@@ -100,8 +100,9 @@ async def show_page(
         page = await source.jobs(state, limit + 1, after)
         if not page and not await mention_absence(store, "outbox" if outbox else "queue", name):
             stats = await source.stats()
-            what = "live job" if state is None else f"{state} job"
-            say(f"{name!r} has no {what} above id {after}; {live(stats)} live, {stats.dead} dead")
+            above = f" above id {after}" if after else ""
+            counts = f"{live(stats)} live and {stats.dead} dead in all"
+            say(f"no job of {name!r}{above} is {state or 'live'}; {counts}")
         now = await store.now()
     following = page[limit - 1].id if len(page) > limit else None
     page = page[:limit]
@@ -218,11 +219,15 @@ def _fields(job: Job, now: int) -> Iterable[tuple[str, str]]:
     yield "expires", moment(job.expires_at)
     yield "worker", "-" if job.worker_id is None else shown(job.worker_id)
     yield "claimed", moment(job.claimed_at)
-    yield "claim ends", moment(job.claim_expires_at)
-    yield "died", moment(job.died_at)
-    stamps = f"visibility {job.visibility_timeout_s} s, backoff from {job.backoff_base_s} s"
+    if job.state is JobState.DEAD:
+        yield "died", moment(job.died_at)
+    else:
+        yield "claim ends", moment(job.claim_expires_at)
+    options = (
+        f"visibility timeout {job.visibility_timeout_s} s, backoff from {job.backoff_base_s} s"
+    )
     kept = job.dead_letter_retention_s
-    yield "stamps", f"{stamps}, dead kept {'for ever' if kept is None else f'{kept} s'}"
+    yield "options", f"{options}, kept {'for ever' if kept is None else f'{kept} s'} once dead"
     for name, value in (job.headers or {}).items():
         yield "header", shown(f"{name}={value}")
-    yield "last error", shown(job.last_error or "-")
+    yield "last error", lines(job.last_error or "-")

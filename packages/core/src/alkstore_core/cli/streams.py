@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.text import Text
 
-from alkstore_core.cli.amounts import count, until
+from alkstore_core.cli.amounts import count, some, until
 from alkstore_core.cli.asking import ask, mention_absence
 from alkstore_core.cli.ending import run_until_told
 from alkstore_core.cli.escaping import payload_line, shown
@@ -192,7 +192,7 @@ async def _trim(
     if as_json:
         emit({"stream": name, "horizon": horizon, "trimmed": trimmed})
     else:
-        click.echo(f"{trimmed} events deleted")
+        click.echo(f"{some(trimmed, 'event')} deleted")
 
 
 def _question(name: str, horizon: int, unread: Sequence[str]) -> str:
