@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alkstore_core.errors import DatabaseError
-from alkstore_core.integers import check_duration, check_i64, saturating_add
+from alkstore_core.integers import check_class, check_duration, check_i64, saturating_add
+from alkstore_core.values import EnqueueOpts, QueueOpts
 
 
 class Priority(enum.IntEnum):
@@ -85,6 +86,13 @@ def test_a_positive_duration_passes():
 def test_sums_saturate(a, b, total):
     """A sum that leaves the range stays at its end."""
     assert saturating_add(a, b) == total
+
+
+@pytest.mark.parametrize(("wanted", "told"), [(EnqueueOpts, "an EnqueueOpts"), (QueueOpts, "a Qu")])
+def test_another_class_is_told_in_english(wanted, told):
+    """With the article that the name of the class takes."""
+    with pytest.raises(DatabaseError, match=f"opts must be {told}.*, not dict"):
+        check_class("opts", {}, wanted)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))

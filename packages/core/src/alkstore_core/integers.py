@@ -51,6 +51,11 @@ def saturating_add(a: int, b: int) -> int:
     return min(max(a + b, I64_MIN), I64_MAX)
 
 
+def with_article(name: str) -> str:
+    """`a` or `an` before the name of a type."""
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
 def check_class(what: str, value: object, wanted: type) -> None:
     """Refuse an argument of another class.
 
@@ -59,5 +64,6 @@ def check_class(what: str, value: object, wanted: type) -> None:
 
     """
     if not isinstance(value, wanted):
-        detail = f"{what} must be a {wanted.__name__}, not {type(value).__name__}"
+        kind = with_article(wanted.__name__)
+        detail = f"{what} must be {kind}, not {type(value).__name__}"
         raise DatabaseError(detail) from TypeError(detail)

@@ -14,6 +14,7 @@ from cattrs import transform_error
 from cattrs.preconf.json import make_converter
 
 from alkstore_core.errors import CodecError
+from alkstore_core.integers import with_article
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,8 +117,7 @@ def _told(error: BaseException, wanted: Any) -> str:
 def _one(target: Any) -> str:
     if target is None or target is type(None):
         return "None"
-    name = _name(target)
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    return with_article(_name(target))
 
 
 def _name(target: Any) -> str:
