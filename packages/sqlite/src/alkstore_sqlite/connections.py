@@ -115,6 +115,13 @@ class FileIdentity:
             raise DatabaseError(message)
 
 
+def other_link(path: str, other: str) -> bool:
+    """Whether two paths of one file are hard links, so that SQLite keeps a log for each."""
+    if path == other or os.stat(path).st_nlink == 1:  # noqa: PTH116 - as above
+        return False
+    return os.path.realpath(path) != os.path.realpath(other)
+
+
 def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:
     """Connect in WAL mode and autocommit. `path` is absolute, so never taken for a URI.
 

@@ -14,10 +14,10 @@ from alkstore_core.sql.merging import MERGES
 from alkstore_core.sql.runner import Runner
 from alkstore_core.sql.session import SqlSession
 from alkstore_core.sql.store import SqlEngine
-from alkstore_sqlite.connections import FileIdentity, connect, judge
+from alkstore_sqlite.connections import FileIdentity, connect, judge, other_link
 from alkstore_sqlite.diagnosis import diagnose
 from alkstore_sqlite.forks import Key, closed, opened, refuse_inherited
-from alkstore_sqlite.prepare import FILE
+from alkstore_sqlite.prepare import FILE, is_autocommit
 from alkstore_sqlite.probe import TableProbe
 from alkstore_sqlite.schema import ensure_schema
 from alkstore_sqlite.signals import SqliteSignals
@@ -139,6 +139,16 @@ class SqliteEngine(SqlEngine):
             raise DatabaseError(
                 f"the joined connection is on {file or 'a database without a file'}, this store "
                 f"on {self.path}"
+            )
+        if other_link(file, self.path):
+            raise DatabaseError(
+                f"the joined connection is on {file}, another name (hard link) of {self.path}: "
+                "SQLite takes them for two databases and destroys both; use one name"
+            )
+        if is_autocommit(connection):
+            raise DatabaseError(
+                "the joined connection has the isolation level AUTOCOMMIT, so that nothing on it "
+                "commits together: join one without"
             )
 
     def joined_session(self, driver: Driver) -> SqlSession:

@@ -30,7 +30,11 @@ FILE = "alkstore_sqlite_file"
 
 BEGIN = "BEGIN IMMEDIATE"
 
+_OUTSIDE = (BEGIN, "PRAGMA busy_timeout=")
+"""What is executed before SQLite is in the transaction that SQLAlchemy has begun."""
+
 _KEY = "alkstore_sqlite_key"
+_WAIT = "alkstore_sqlite_wait"
 _PREPARED = "alkstore_sqlite_prepared"
 
 
@@ -44,7 +48,8 @@ def prepare_engine(
     survives a rollback on Python 3.11), begins each transaction with `BEGIN IMMEDIATE` (a
     transaction that reads first and writes later can otherwise fail at once, whatever the
     timeout), waits for a busy database fairly for at most `busy_timeout` seconds, and sets
-    `synchronous`. Nothing else changes. Preparing an engine twice is the same as once.
+    `synchronous`. Nothing else changes: with the isolation level `AUTOCOMMIT` no transaction is
+    begun, and no store can join. Preparing an engine twice is the same as once.
 
     Raises:
         TypeError: no SQLAlchemy engine.
@@ -64,7 +69,11 @@ def prepare_engine(
     setattr(target, _PREPARED, True)
 
     def on_begin(connection: Connection) -> None:
-        _begin_immediate(connection, busy_timeout)
+        alone = is_autocommit(connection)
+        _wait_by_itself(connection, busy_timeout if alone else 0)
+        if not alone:
+            _take_from_driver(connection)
+            _begin_immediate(connection, busy_timeout)
 
     watch_connections(target, synchronous)
     event.listen(target, "begin", on_begin)
@@ -92,12 +101,18 @@ def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
         _roll_back_first(dbapi)
 
     def on_execute(connection: Connection, cursor: object, statement: str, *rest: object) -> None:  # noqa: ARG001
-        if connection.in_transaction() and statement != BEGIN:
+        if connection.in_transaction() and not statement.startswith(_OUTSIDE):
             check_in_transaction(connection)
 
     def on_commit(connection: Connection) -> None:
         check_in_transaction(connection)
-        check_unchanged(connection.info.get(FILE, ""), connection.info.get(_KEY))
+        try:
+            check_unchanged(connection.info.get(FILE, ""), connection.info.get(_KEY))
+        except DatabaseError:
+            # For SQLAlchemy a commit that fails has ended the transaction all the same.
+            with contextlib.suppress(exc.DBAPIError):
+                connection.exec_driver_sql("ROLLBACK")
+            raise
 
     event.listen(engine, "do_connect", on_connecting)
     event.listen(engine, "connect", on_connect)
@@ -133,8 +148,19 @@ def check_in_transaction(connection: Connection) -> None:
         DatabaseError: SQLite rolled it back by itself, or somebody ended it behind its back.
 
     """
-    if not in_transaction(connection.connection.driver_connection):
+    if not is_autocommit(connection) and not in_transaction(
+        connection.connection.driver_connection
+    ):
         raise no_transaction()
+
+
+def is_autocommit(connection: Connection) -> bool:
+    """Whether SQLAlchemy was told that each statement on this connection commits by itself."""
+    level = connection.get_execution_options().get("isolation_level")
+    if level is None:
+        # What `create_engine` was told has no other place.
+        level = getattr(connection.dialect, "_on_connect_isolation_level", None)
+    return level == "AUTOCOMMIT"
 
 
 def in_transaction(driver: Any) -> bool:
@@ -168,6 +194,20 @@ def set_up(dbapi: DBAPIConnection, record: ConnectionPoolEntry, synchronous: Syn
 
 def _sync_engine(engine: Engine | AsyncEngine) -> Engine:
     return engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+
+
+def _wait_by_itself(connection: Connection, seconds: float) -> None:
+    """Let SQLite itself wait for the lock: where there is no transaction, nobody else does."""
+    if connection.info.get(_WAIT, 0) != seconds:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+        connection.info[_WAIT] = seconds
+
+
+def _take_from_driver(connection: Connection) -> None:
+    """Setting an isolation level turns the driver's own transactions on again."""
+    dbapi: Any = connection.connection.dbapi_connection
+    if dbapi is not None and dbapi.isolation_level is not None:
+        dbapi.isolation_level = None
 
 
 def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
