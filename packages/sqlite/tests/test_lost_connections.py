@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alkstore_core import DatabaseError
@@ -126,3 +126,57 @@ async def test_rows_that_a_trigger_keeps_out_are_an_error(path):
         assert isinstance(answers[1], DatabaseError)
         jobs = {job.id: job.payload for job in await queue.jobs()}
         assert {answers[0]: b"12", answers[2]: b"14"} == jobs
+
+
+async def test_a_cancelled_statement_is_no_failed_clean_up(path, caplog):
+    """SQLAlchemy closes the connection meanwhile, and that is all there was to do."""
+    begun = asyncio.Event()
+
+    async def hold(store):
+        async with store.transaction() as tx:
+            begun.set()
+            await tx.connection.execute(SLOW)
+
+    async with SqliteStore(path) as store:
+        for _ in range(3):
+            begun.clear()
+            await cancelled(hold(store), begun)
+        await store.queue("work").enqueue("tea")
+
+    assert [] == [record.message for record in caplog.records if record.name.startswith("alkstore")]
+
+
+@pytest.mark.parametrize("kind", ["transaction", "connection", "async connection"])
+async def test_a_commit_that_the_file_refuses_frees_the_lock(path, sql, kind):
+    """A path that names no file for a moment: the commit is refused, and others write on."""
+    away = path.with_name("away.db")
+    blocking = prepare_engine(create_engine(f"sqlite:///{path}"))
+    engine = prepare_engine(create_async_engine(f"sqlite+aiosqlite:///{path}"))
+
+    async def commit(store):
+        if kind == "transaction":
+            async with store.transaction() as tx:
+                await tx.enqueue_tx("work", "lost")
+                path.rename(away)
+        elif kind == "connection":
+            with blocking.connect() as connection:
+                store.join(connection).enqueue_tx("work", "lost")
+                path.rename(away)
+                connection.commit()
+        else:
+            async with engine.connect() as connection:
+                await store.join(connection).enqueue_tx("work", "lost")
+                path.rename(away)
+                await connection.commit()
+
+    async with SqliteStore(path) as store:
+        await store.queue("work").enqueue("tea")
+        with pytest.raises(DatabaseError, match="deleted or replaced"):
+            await commit(store)
+        away.rename(path)
+        sql("BEGIN IMMEDIATE")
+        async with store.transaction() as tx:
+            await tx.enqueue_tx("work", "coffee")
+        assert [b'"tea"', b'"coffee"'] == [job.payload for job in await store.queue("work").jobs()]
+    blocking.dispose()
+    await engine.dispose()

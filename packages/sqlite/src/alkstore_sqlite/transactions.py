@@ -93,7 +93,7 @@ class Transactions:
             self._fire,
             connection,
             lambda: self._commit(connection, own),
-            lambda: self._roll_back(connection),
+            lambda: self._roll_back(connection, own),
         )
         raw.info[_LOSE] = session.lose
         return session
@@ -130,10 +130,15 @@ class Transactions:
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
             await connection.invalidate()
             raise commit_failed(self._path, error) from error
+        except AlkstoreError:
+            # Refused before it began: it must not go back to the pool with its transaction.
+            if not connection.closed:
+                await connection.invalidate()
+            raise
         finally:
             await connection.close()
 
-    async def _roll_back(self, connection: AsyncConnection) -> None:
+    async def _roll_back(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
         if connection.closed or connection.invalidated:
             # Given up already, and rolled back by that.
             await connection.close()
@@ -142,7 +147,9 @@ class Transactions:
             await connection.rollback()
         except (exc.SQLAlchemyError, sqlite3.Error) as error:
             await connection.invalidate()
-            raise refused(self._path, error) from error
+            # SQLAlchemy was closing it meanwhile, after a statement that was cancelled?
+            if in_transaction(own):
+                raise refused(self._path, error) from error
         finally:
             await connection.close()
 
