@@ -198,6 +198,22 @@ async def test_dropped_handle_rolls_back(engine, store, call):
     assert {} == engine.data.jobs
 
 
+async def test_dropped_handle_rolls_back_though_all_tasks_are_cancelled(engine, store):
+    """Also when the task that rolls back is cancelled before it begins, as frameworks may do."""
+    tx = await store.begin_tx()
+    await tx.enqueue_tx("q", 1)
+    before = asyncio.all_tasks()
+    del tx
+    gc.collect()
+    await until(lambda: asyncio.all_tasks() - before)
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+
+    await until(lambda: not store._runtime.slot.taken)
+    assert set() == engine.open_transactions
+    assert {} == engine.data.jobs
+
+
 async def test_task_that_dropped_its_handle_waits_for_the_rollback(engine, store):
     """A write right after the handle was lost waits its turn instead of being refused."""
     tx = await store.begin_tx()

@@ -280,3 +280,34 @@ async def test_engine_that_closes_a_topic_ends_queue_receivers(engine, store):
         engine.signals.close_open()
 
         assert None is await task
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_queue_receivers_whose_tasks_are_cancelled_end(store, begun):
+    """Whoever cancels all tasks cancels ours: receivers end, and those made then are woken."""
+    before = asyncio.all_tasks()
+    async with store.queue("x").wakes() as wakes, store.queue("y").wakes() as others:
+        if begun:
+            await asyncio.sleep(0.01)
+        for task in asyncio.all_tasks() - before:
+            task.cancel()
+
+        assert await asyncio.wait_for(wakes.recv(), 5) is None
+        assert await asyncio.wait_for(others.recv(), 5) is None
+        async with store.queue("x").wakes() as later:
+            await store.queue("x").enqueue(1)
+            assert Wake(channel="x") == await asyncio.wait_for(later.recv(), 5)
+
+
+async def test_queue_receivers_whose_timer_is_cancelled_end(store, clock):
+    """Due jobs would be missed by them, so they end; those made then are told of what is due."""
+    async with store.queue("x").wakes() as wakes:
+        store._runtime.queue_wakes._timer.cancel()
+
+        assert await asyncio.wait_for(wakes.recv(), 5) is None
+    async with store.queue("x").wakes() as later:
+        await store.queue("x").enqueue(1, EnqueueOpts(delay=10))
+        assert Wake(channel="x") == await asyncio.wait_for(later.recv(), 5)
+        task = waiting(later)
+        await clock.advance(10)
+        assert Wake(channel="x") == await asyncio.wait_for(task, 5)

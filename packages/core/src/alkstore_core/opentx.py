@@ -120,12 +120,15 @@ class OpenTx:
         """The connection is gone: nothing can be committed any more."""
         self.abandon()
         if self._ended is None:
-            self._runtime.spawn(quietly(self._rollback(spent("lost with its connection"))))
+            self._roll_back_soon(spent("lost with its connection"))
 
     def drop(self) -> None:
         """Nobody can commit any more: roll back in the background."""
         if self._ended is None:
-            self._runtime.spawn(quietly(self._rollback(spent("dropped"))))
+            self._roll_back_soon(spent("dropped"))
+
+    def _roll_back_soon(self, reason: tuple[type[AlkstoreError], str]) -> None:
+        self._runtime.persist(lambda: quietly(self._rollback(reason)))
 
     def _check_open(self) -> None:
         if self._ended is not None:

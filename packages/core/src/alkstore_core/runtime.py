@@ -150,6 +150,20 @@ class Runtime:
         self.adopt(task)
         return task
 
+    def persist(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Spawn what has to happen: a task that was cancelled before it began is spawned again."""
+        begun: list[bool] = []
+
+        async def begin() -> None:
+            begun.append(True)
+            await work()
+
+        def again(task: asyncio.Task[None]) -> None:
+            if task.cancelled() and not begun:
+                self.persist(work)
+
+        self.spawn(begin()).add_done_callback(again)
+
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """Let `close` wait for a task."""
         self._background.add(task)

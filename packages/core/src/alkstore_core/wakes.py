@@ -129,18 +129,35 @@ class QueueWakes(Hub):
             source.close()
             return
         loop = asyncio.get_running_loop()
-        self._forwarders[topic] = loop.create_task(self._run_forwarder(topic, source))
+        forwarder = self._forwarders[topic] = loop.create_task(self._run_forwarder(topic, source))
+
+        def forwarded(_: asyncio.Task[None]) -> None:
+            source.close()
+            if self._forwarders.get(topic) is forwarder:
+                # Somebody else has cancelled it: its receivers end, and the next has another.
+                del self._forwarders[topic]
+                self.announce(topic, Fired.CLOSED)
+
+        forwarder.add_done_callback(forwarded)
         if self._timer is None:
-            self._timer = loop.create_task(self._run_timer())
+            self._begin_timer()
 
     async def _run_forwarder(self, topic: Topic, source: Subscription) -> None:
-        try:
-            while (fired := await source.wait()) is not Fired.CLOSED:
-                self.announce(topic, fired)
-                self._ask_now()
-            self.announce(topic, Fired.CLOSED)
-        finally:
-            source.close()
+        while (fired := await source.wait()) is not Fired.CLOSED:
+            self.announce(topic, fired)
+            self._ask_now()
+
+    def _begin_timer(self) -> None:
+        timer = self._timer = asyncio.get_running_loop().create_task(self._run_timer())
+
+        def ended(_: asyncio.Task[None]) -> None:
+            if self._timer is timer:
+                # As of a forwarder, for everybody.
+                self._timer = None
+                for topic in tuple(self._forwarders):
+                    self.announce(topic, Fired.CLOSED)
+
+        timer.add_done_callback(ended)
 
     def _ask_now(self) -> None:
         self._nudged = True
