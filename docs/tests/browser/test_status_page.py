@@ -328,6 +328,25 @@ def test_widths(served, visit):
             assert (page, width, 0) == (page, width, browser.execute_script(beyond))
 
 
+def test_tiles(served, visit):
+    """A time of two parts stays on one line, and within its tile."""
+    served.do(fill(served.store))
+    browser = visit("queue?queue=mail")
+    for width in (320, 390, 660, 700, 800, 1000, 1100, 1280):
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 660}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        found = browser.execute_script("""
+            const time = [...document.querySelectorAll(".tile dd")].at(-1);
+            const page = document.documentElement;
+            time.textContent = "23 h 59 min";
+            return [
+              Math.round(time.clientHeight / parseFloat(getComputedStyle(time).lineHeight)),
+              Math.max(time.scrollWidth - time.clientWidth, 0),
+              page.scrollWidth - page.clientWidth,
+            ]""")
+        assert (width, [1, 0, 0]) == (width, found)
+
+
 def test_contrast(served, visit):
     """All text can be read, in light and in dark: 4.5 to 1, as WCAG's level AA has it."""
     served.do(fill(served.store))
@@ -352,7 +371,7 @@ def test_structure(served, visit):
         found = browser.execute_script("""
             const all = (q) => [...document.querySelectorAll(q)];
             const ids = all("[id]").map((e) => e.id);
-            return [
+            console.log(1); return [
               all("th:not([scope])").length,
               all("tbody tr[data-key]").filter((r) => !r.querySelector("th")).length,
               all("input:not([type=hidden]), select")
