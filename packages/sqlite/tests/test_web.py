@@ -96,6 +96,17 @@ def test_served(command, path, number):
     assert not path.with_name("app.db-wal").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "title"), [((), "app.db"), (("--title", "shop <live>"), "shop &lt;live&gt;")]
+)
+def test_title(command, options, title):
+    """Several pages in one browser are told apart: by their databases, or as somebody says."""
+    address = command(*options, ALKSTORE_WEB_TOKEN=TOKEN).address()
+    page = httpx.get(address, headers=BEARER).text
+    assert f"<title>Overview · {title}</title>" in page
+    assert f'<a class="home" href="./">{title}</a>' in page
+
+
 def test_token_file(command, tmp_path):
     """The token may stand in a file, with a line end."""
     (tmp_path / "token").write_text(TOKEN + "\n")

@@ -18,6 +18,7 @@ from alkstore_core import (
     InvalidSpec,
     __version__,
 )
+from alkstore_core.cli.opening import name_of
 from alkstore_core.cli.root import PARTS, root
 from alkstore_core.cli.statuses import Refused, status_of
 from alkstore_core.worker import PoisonedEvent
@@ -147,6 +148,26 @@ def test_a_path_is_no_url(path):
 
     assert 2 == done.exit_code
     assert f"{path!r} is no URL: for a file of SQLite write sqlite:///{path}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("sqlite:///shop.db", "shop.db"),
+        ("sqlite:////var/lib/shop.db", "shop.db"),
+        ("postgresql://host/my%20shop", "my shop"),
+        ("postgresql+asyncpg://me:hunter2@host:5432/shop?sslmode=require", "shop"),
+        ("postgresql://host/shop?password=hunter2/x", "shop"),
+        ("postgresql://me:hunt/er2@host", "alkstore"),
+        ("postgresql://me:hunt?er/2@host/shop", "shop"),
+        ("postgresql://me:hunter2@host", "alkstore"),
+        ("postgresql://host:5432", "alkstore"),
+        ("postgresql:///", "alkstore"),
+    ],
+)
+def test_the_name_of_a_database_has_no_password(url, name):
+    """Not even where it was not encoded."""
+    assert name == name_of(url)
 
 
 def test_an_engine_that_is_not_there_is_no_database():

@@ -7,10 +7,12 @@ import contextlib
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
 
 import click
 
 from alkstore_core import JobSource, Store, open_store
+from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.statuses import NoDatabase
 
 if TYPE_CHECKING:
@@ -65,6 +67,16 @@ def file_of(url: str) -> Path | None:
     """The absolute path of a SQLite URL; `None` for those of other engines."""
     path = url[len(_FILE) :]
     return Path(path).absolute() if url[: len(_FILE)].lower() == _FILE and path else None
+
+
+def name_of(url: str) -> str:
+    """What people call the database of a URL: a file's name, or the last part of a path."""
+    path = file_of(url)
+    if path is not None:
+        return path.name
+    # Nothing of a password that was not encoded may be taken for a path.
+    name = safe(url).partition("?")[0].rpartition("/")[2]
+    return "alkstore" if not name or "@" in name or ":" in name else unquote(name)
 
 
 def exists(path: Path) -> bool:

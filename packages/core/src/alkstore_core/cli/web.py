@@ -10,7 +10,7 @@ import click
 
 from alkstore_core import DatabaseError
 from alkstore_core.cli.ending import run_until_told
-from alkstore_core.cli.opening import opened
+from alkstore_core.cli.opening import name_of, opened
 from alkstore_core.cli.params import Integer, url_option
 from alkstore_core.cli.statuses import NotInstalled, Refused
 
@@ -41,9 +41,17 @@ TOKEN: Final = "ALKSTORE_WEB_TOKEN"  # noqa: S105 - the variable's name.
     is_flag=True,
     help="Ask nobody for a token: something in front of it has done so already.",
 )
+@click.option("--title", metavar="TEXT", help="On each page; without it the database's name.")
 @url_option
 def web(
-    url: str | None, host: str, port: int, token_file: Path | None, *, actions: bool, insecure: bool
+    url: str | None,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    title: str | None,
+    *,
+    actions: bool,
+    insecure: bool,
 ) -> None:
     """Serve the status page until ctrl-C or SIGTERM.
 
@@ -77,6 +85,7 @@ def web(
                     token=token,
                     actions=actions,
                     insecure_without_token=insecure,
+                    title=title or name_of(url or ""),
                     started=_started,
                 )
             except BrokenPipeError:

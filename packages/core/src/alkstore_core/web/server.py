@@ -64,6 +64,7 @@ async def serve(
     token: str | None,
     actions: bool = False,
     insecure_without_token: bool = False,
+    title: str = "alkstore",
     started: Callable[[str], object] = print,
 ) -> None:
     """Serve the status page of an open store until it is cancelled; then requests end first.
@@ -71,6 +72,7 @@ async def serve(
     They are given 10 seconds. Port 0 takes any free one, and `started` is called with the address
     once it is served. Without a token it is served to this host's own browsers alone, and to look
     at only; `insecure_without_token=True` lets everybody in who reaches it, as in `status_app`.
+    Each page bears the `title`.
 
     Raises:
         DatabaseError: there is no token where one is needed, or it is too easily guessed.
@@ -79,7 +81,7 @@ async def serve(
     """
     check_access(host, token, actions=actions, insecure_without_token=insecure_without_token)
     app: ASGIApp = status_app(
-        store, token=token, actions=actions, insecure_without_token=token is None
+        store, token=token, actions=actions, insecure_without_token=token is None, title=title
     )
     if token is None and not insecure_without_token:
         app = _OwnHost(app)
