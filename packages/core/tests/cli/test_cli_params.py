@@ -12,6 +12,7 @@ from alkstore_core.cli.params import (
     Header,
     Integer,
     Moment,
+    Number,
     Past,
     PastMoment,
     Seconds,
@@ -77,6 +78,9 @@ def test_other_moments_are_usage_errors(text):
         (OFFSET, "-1", "-1 is out of range: it has to be 0 or more"),
         (LIMIT, "0", "0 is out of range: it has to be from 1 to 10000"),
         (LIMIT, "10001", "10001 is out of range: it has to be from 1 to 10000"),
+        (Number(0.2, 3600), "x", "'x' is no number"),
+        (Number(0.2, 3600), "nan", "nan is out of range: it has to be from 0.2 to 3600"),
+        (Number(0.1, 86_400), "1e9", "1e9 is out of range: it has to be from 0.1 to 86400"),
         (Integer(1), "0", "0 is out of range: it has to be 1 or more"),
     ],
 )

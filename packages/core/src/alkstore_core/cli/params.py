@@ -13,12 +13,13 @@ from click.core import ParameterSource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    FloatParam = click.ParamType[float]
     IntParam = click.ParamType[int]
     PairParam = click.ParamType[tuple[str, str]]
     PastParam = click.ParamType["Past"]
 else:
     # Releases of click before 8.4 have no type there.
-    IntParam = PairParam = PastParam = click.ParamType
+    FloatParam = IntParam = PairParam = PastParam = click.ParamType
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -52,6 +53,29 @@ class Integer(IntParam):
         if number > self._most:
             return "below 2**63"
         return f"{self._least} or more" if self._least >= 0 else "-2**63 or more"
+
+
+class Number(FloatParam):
+    """A number within bounds that an error says in words."""
+
+    name = "number"
+
+    def __init__(self, least: float, most: float) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number", param, ctx)
+        if not self._least <= number <= self._most:
+            rule = f"from {self._least:g} to {self._most:g}"
+            self.fail(f"{value} is out of range: it has to be {rule}", param, ctx)
+        return number
 
 
 I64: Final = Integer()

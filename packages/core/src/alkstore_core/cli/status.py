@@ -13,7 +13,7 @@ from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.looks import Look, Rates, look
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
-from alkstore_core.cli.params import json_option, url_option
+from alkstore_core.cli.params import Number, json_option, url_option
 from alkstore_core.cli.shapes import status_fields
 from alkstore_core.cli.statuses import say
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show queues, streams, consumers, locks and schedules.")
 @click.option(
     "--watch-for",
-    type=click.FloatRange(0.1, 86_400),
+    type=Number(0.1, 86_400),
     metavar="SECONDS",
     help="Look twice, so long apart, and show what has changed per second.",
 )

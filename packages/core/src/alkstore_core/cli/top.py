@@ -22,7 +22,7 @@ from alkstore_core.cli.escaping import safe
 from alkstore_core.cli.looks import Look, Rates, look
 from alkstore_core.cli.opening import opened
 from alkstore_core.cli.output import paper
-from alkstore_core.cli.params import url_option
+from alkstore_core.cli.params import Number, url_option
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,7 +39,7 @@ SHARE: Final = 10
 @click.option(
     "--interval",
     "-n",
-    type=click.FloatRange(0.2, 3600),
+    type=Number(0.2, 3600),
     default=2.0,
     show_default=True,
     metavar="SECONDS",
