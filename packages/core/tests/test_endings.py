@@ -148,12 +148,13 @@ async def test_a_coroutine_that_is_closed_has_not_failed():
     task = asyncio.current_task()
     other = asyncio.ensure_future(asyncio.sleep(0))
 
-    def closed_without_a_loop():
-        return ends_the_loop(GeneratorExit(), task)
+    def in_another_thread(error):
+        return ends_the_loop(error, task)
 
     assert not ends_the_loop(GeneratorExit(), task)
     assert ends_the_loop(GeneratorExit(), other)
-    assert await asyncio.to_thread(closed_without_a_loop)
+    assert await asyncio.to_thread(in_another_thread, GeneratorExit())
     assert ends_the_loop(KeyboardInterrupt(), task)
+    assert not await asyncio.to_thread(in_another_thread, KeyboardInterrupt())
     assert not ends_the_loop(SystemExit(), task)
     await other

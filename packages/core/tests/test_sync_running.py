@@ -182,6 +182,37 @@ def test_another_thread_runs_until_its_token_is_stopped(blocking):
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("asynchronous", [True, False])
+@pytest.mark.parametrize("kind", ["job", "event"])
+def test_no_handler_s_own_interruption_ends_it(blocking, kind, asynchronous):
+    """On a loop beside the main thread none is a Ctrl-C: it has failed, and the next one comes."""
+    app, stop = App(concurrency=1), StopToken()
+
+    def handle(payload):
+        if payload == "last":
+            stop.stop()
+            return
+        raise KeyboardInterrupt
+
+    async def handle_on_the_loop(payload):
+        handle(payload)
+
+    handler = handle_on_the_loop if asynchronous else handle
+    if kind == "job":
+        app.handler("q")(handler)
+        blocking.queue("q").enqueue_many(["first", "last"])
+    else:
+        app.consumer("s", "c", max_attempts=1, on_poison="skip")(handler)
+        blocking.stream("s").publish_many(["first", "last"])
+    blocking.run(app, stop=stop, schedules=False)
+
+    if kind == "job":
+        (failed,) = blocking.queue("q").jobs()
+        assert "KeyboardInterrupt" in failed.last_error
+    else:
+        assert 2 == blocking.stream("s").get_offset("c")
+
+
 def test_nothing_to_run_is_refused(blocking):
     """As by `alkstore_core.worker.run`."""
     with pytest.raises(ValueError, match="nothing to run"):

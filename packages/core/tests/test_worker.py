@@ -418,17 +418,18 @@ async def wait_for(happened):
             await asyncio.sleep(0.001)
 
 
-async def test_a_plain_function_that_raises_is_retried(engine, store, work):
-    """Also `StopIteration`, which no future can carry."""
+@pytest.mark.parametrize("error", [StopIteration, KeyboardInterrupt])
+async def test_a_plain_function_that_raises_is_retried(engine, store, work, error):
+    """Also what no future can carry, and what would be Ctrl-C outside of a thread."""
     await store.queue("q").enqueue(1)
 
     def handler():
-        raise StopIteration
+        raise error
 
     work(handler)
     await wait_for(lambda: job(engine).last_error)
 
-    assert "RuntimeError: the handler raised StopIteration" == job(engine).last_error
+    assert f"RuntimeError: the handler raised {error.__name__}" == job(engine).last_error
 
 
 async def returned_coroutine():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -73,11 +74,14 @@ attempt_under_way: Final[ContextVar[Attempt | None]] = ContextVar("alkstore_atte
 def ends_the_loop(error: BaseException, task: asyncio.Task[None] | None) -> bool:
     """Whether not the handler ended by this, but what runs it: by Ctrl-C, or as nobody runs it.
 
-    A coroutine that is closed sees a `GeneratorExit`, and not as the task it was. Raised by the
-    handler of a task that runs it is a failure like any other.
+    Python raises Ctrl-C in the main thread alone, so on another thread's loop it is the handler's
+    own. A coroutine that is closed sees a `GeneratorExit`, and not as the task it was. Raised by
+    the handler of a task that runs it is a failure like any other.
     """
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
     if not isinstance(error, GeneratorExit):
-        return isinstance(error, KeyboardInterrupt)
+        return False
     try:
         return task is None or asyncio.current_task() is not task
     except RuntimeError:

@@ -71,10 +71,11 @@ class Threads:
             error: BaseException | None = None
             try:
                 value = work()
-            except StopIteration as stop:
-                # No future carries it: it would end the coroutine that awaits it.
-                error = RuntimeError("the handler raised StopIteration")
-                error.__cause__ = stop
+            except (StopIteration, KeyboardInterrupt) as caught:
+                # No future carries the first: it would end the coroutine that awaits it. The
+                # other one is no Ctrl-C in a thread, for which the waiter would take it.
+                error = RuntimeError(f"the handler raised {type(caught).__name__}")
+                error.__cause__ = caught
             except BaseException as caught:  # noqa: BLE001 - it is the waiter's to judge.
                 error = caught
             # The loop may be gone; then nobody waits for the answer.
