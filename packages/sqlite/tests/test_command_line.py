@@ -710,6 +710,25 @@ undecorated = App(lifespan=lifespan)
 undecorated.handler("mail")(print)
 """
 
+LEAVING = """
+import asyncio
+import sys
+from alkstore_core.worker import App
+
+app = App(concurrency=2)
+
+async def leave():
+    sys.exit(0)
+
+@app.handler("leaving")
+async def wait_for_it(payload):
+    await asyncio.gather(leave())
+
+@app.handler("mail")
+async def send(mail):
+    print("mail to", mail["to"], flush=True)
+"""
+
 LIFE = """
 import contextlib
 from alkstore_core.worker import App
@@ -792,6 +811,23 @@ def test_a_worker_runs_an_app_until_a_signal(do, start, tmp_path):
     assert 0 == process.returncode
     assert "SIGTERM: ending" in err
     assert [] == do(lambda store: store.queues())
+
+
+def test_no_task_that_a_handler_began_ends_a_worker(do, start, tmp_path):
+    """What calls `sys.exit` there has failed, as in the handler itself; others are not met."""
+    (tmp_path / "tasks.py").write_text(LEAVING)
+    leaving = do(lambda store: store.queue("leaving").enqueue(1))
+    process = start("worker", "tasks:app")
+    while "failed (attempt 1" not in (line := process.stderr.readline()):
+        assert line
+    do(lambda store: store.queue("mail").enqueue({"to": "ada"}))
+    assert "mail to ada\n" == process.stdout.readline()
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert 0 == process.returncode
+    assert "SystemExit: 0" == do(lambda store: store.queue("leaving").get_job(leaving)).last_error
 
 
 def test_a_worker_enters_the_lifespan_of_its_app(do, start, tmp_path):

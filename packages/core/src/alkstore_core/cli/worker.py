@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import sys
@@ -14,7 +15,7 @@ import click
 
 from alkstore_core import AlkstoreError, DatabaseError
 from alkstore_core.cli.escaping import safe
-from alkstore_core.cli.opening import exists, file_of, opened, run
+from alkstore_core.cli.opening import exists, file_of, opened
 from alkstore_core.cli.params import url_option
 from alkstore_core.cli.statuses import Refused
 from alkstore_core.overview import overview
@@ -22,7 +23,7 @@ from alkstore_core.worker import App
 from alkstore_core.worker import run as run_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection
+    from collections.abc import AsyncGenerator, Collection, Coroutine
     from types import TracebackType
 
     from alkstore_core import Store
@@ -56,7 +57,7 @@ def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> 
     # Seven lines of its own plumbing before the first of ours.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     try:
-        run(_work(url, found, schedules=not no_schedules))
+        _run(_work(url, found, schedules=not no_schedules))
     except BaseExceptionGroup as errors:
         told = "; ".join(_told(error) for error in errors.exceptions)
         raise Refused(f"several of them failed: {told}") from None
@@ -87,6 +88,25 @@ def load(spec: str) -> App:
     if not isinstance(found, App):
         raise Refused(f"{spec} is of type {type(found).__name__}, and no alkstore_core.worker.App")
     return found
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Do it in an event loop of its own, which no `SystemExit` of another task ends.
+
+    asyncio raises one out of the loop as well as where its task is awaited: there a handler fails.
+    """
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        working = loop.create_task(work)
+        while True:
+            try:
+                loop.run_until_complete(working)
+            except SystemExit:
+                if working.done():
+                    raise
+                _log.exception("a task that the application began has exited; the worker goes on")
+            else:
+                return
 
 
 async def _work(url: str | None, app: App, *, schedules: bool) -> None:
