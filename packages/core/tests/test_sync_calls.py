@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import sys
 import threading
 import time
 import traceback
@@ -325,6 +326,43 @@ def test_a_receiver_that_nobody_got_to_see_has_ended(engine, blocking, late):
         blocking.listen("c")
 
     assert [] == list(engine.signals.topics)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda store: store.queue("q").claim_one("w"),
+        lambda store: store.queue("q").claim_batch("w", 2)[1],
+        lambda store: store.queue("q").wakes(),
+        lambda store: store.stream("s").subscribe("me"),
+        lambda store: store.listen("c"),
+        lambda store: store.try_lock("l", "me", 60),
+        lambda store: store.begin_tx(),
+        lambda store: ((block := store.transaction()), block.__enter__()),
+    ],
+    ids=["job", "jobs", "queue", "stream", "channel", "lock", "transaction", "block"],
+)
+def test_nothing_is_called_between_an_answer_and_the_caller(blocking, take):
+    """CPython raises an interruption after a call: there is none in which an answer is lost."""
+    blocking.queue("q").enqueue_many(["tea", "milk"])
+    answered, called = [], []
+
+    def look(frame, event, function):
+        if answered and event in {"call", "c_call"}:
+            # What the collector calls bears no interruption.
+            called.extend(
+                [function or frame.f_code] * ("alkstore_core" in frame.f_code.co_filename)
+            )
+        elif event == "c_return" and frame.f_code is calls.Call.make.__code__:
+            answered.extend([function] * (function.__name__ == "acquire"))
+
+    sys.setprofile(look)
+    taken = take(blocking)
+    sys.setprofile(None)
+
+    assert taken is not None
+    assert answered
+    assert [] == called
 
 
 def test_an_event_that_nobody_got_to_see_is_the_next_one(blocking, late):

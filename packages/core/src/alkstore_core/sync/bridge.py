@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 class Bridge:
@@ -47,9 +48,19 @@ class Bridge:
         self,
         work: Callable[[], Awaitable[T]],
         unseen: Callable[[T], Awaitable[object]],
-    ) -> T:
-        """As `call`; what an interrupted caller never got to see is given to `unseen`."""
-        return self._reach().make(Call(work, unseen))
+        wrap: Callable[[T], W],
+    ) -> W:
+        """As `call`; what an interrupted caller never got to see is given to `unseen`.
+
+        Others see what `wrap` made of it, on the loop: between the end of the wait and the
+        caller nothing is called, since CPython may raise an interruption after each call.
+        """
+
+        async def both() -> tuple[T, W]:
+            value = await work()
+            return value, wrap(value)
+
+        return self._reach().make(Call(both, lambda made: unseen(made[0])))[1]
 
     def finish(
         self,

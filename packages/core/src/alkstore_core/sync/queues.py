@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from alkstore_core.sync.given import collected, wrapped_handles
 from alkstore_core.sync.jobs import SyncJobHandle
-from alkstore_core.sync.receivers import SyncWakeReceiver
+from alkstore_core.sync.receivers import attached_wakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from alkstore_core.queues import JobSource, Queue
     from alkstore_core.stop import StopToken
     from alkstore_core.sync.bridge import Bridge
+    from alkstore_core.sync.receivers import SyncWakeReceiver
     from alkstore_core.values import EnqueueOpts, Job, JobState, QueueStats
 
 
@@ -39,12 +40,16 @@ class SyncJobSource:
     def claim_batch(self, worker_id: str, n: int) -> list[SyncJobHandle]:
         """Take up to `n` ready jobs, best first; none for `n` of 0 or less.
 
-        An interrupted call, as by a `KeyboardInterrupt`, leaves no job claimed.
+        An interrupted call, as by a `KeyboardInterrupt`, gives its jobs back, at once or as soon
+        as the database has answered. What it has returned is the caller's, also when the
+        interruption comes before the caller has kept it.
         """
-        handles = self._bridge.take(
-            lambda: self._source.claim_batch(worker_id, n), self._source.release_batch
+        bridge, source = self._bridge, self._source
+        return bridge.take(
+            lambda: source.claim_batch(worker_id, n),
+            source.release_batch,
+            lambda handles: [SyncJobHandle(bridge, handle) for handle in handles],
         )
-        return [SyncJobHandle(self._bridge, handle) for handle in handles]
 
     def ack_batch(self, handles_or_ids: Iterable[SyncJobHandle | int], worker_id: str) -> int:
         """Delete finished jobs; returns how many. Any number, in atomic pieces of 1,000."""
@@ -80,7 +85,7 @@ class SyncJobSource:
 
         Attached when this returns; use `with`, or `close` it.
         """
-        return SyncWakeReceiver(self._bridge, self._source.wakes(stop))
+        return attached_wakes(self._bridge, self._source.wakes(stop))
 
     def stats(self) -> QueueStats:
         """How many jobs stand where, at one moment."""

@@ -138,8 +138,7 @@ class SyncWakeReceiver(SyncReceiver[Wake]):
 
     __slots__ = ()
 
-    def __init__(self, bridge: Bridge, attaching: Attaching[WakeReceiver]) -> None:
-        receiver = bridge.take(attaching.__aenter__, _close)
+    def __init__(self, bridge: Bridge, receiver: WakeReceiver) -> None:
         super().__init__(bridge, receiver, receiver.recv)
 
 
@@ -150,13 +149,8 @@ class SyncEventReceiver(SyncReceiver[StreamEvent]):
     __slots__ = ("_consumer", "_last", "_stream")
 
     def __init__(
-        self,
-        bridge: Bridge,
-        attaching: Attaching[EventReceiver],
-        stream: StreamHandle,
-        consumer: str,
+        self, bridge: Bridge, receiver: EventReceiver, stream: StreamHandle, consumer: str
     ) -> None:
-        receiver = bridge.take(attaching.__aenter__, _close)
         super().__init__(bridge, receiver, receiver.recv)
         self._stream = stream
         self._consumer = consumer
@@ -182,6 +176,24 @@ class SyncEventReceiver(SyncReceiver[StreamEvent]):
         # Not by way of the receiver: it may be ahead, by an event that nobody here has seen.
         if self._last is not None:
             self._bridge.call(self._stream.save_offset, self._consumer, self._last)
+
+
+def attached_wakes(bridge: Bridge, attaching: Attaching[WakeReceiver]) -> SyncWakeReceiver:
+    """The receiver, attached; an interrupted caller leaves none."""
+    return bridge.take(
+        attaching.__aenter__, _close, lambda receiver: SyncWakeReceiver(bridge, receiver)
+    )
+
+
+def attached_events(
+    bridge: Bridge, attaching: Attaching[EventReceiver], stream: StreamHandle, consumer: str
+) -> SyncEventReceiver:
+    """As `attached_wakes`, of a stream's consumer."""
+    return bridge.take(
+        attaching.__aenter__,
+        _close,
+        lambda receiver: SyncEventReceiver(bridge, receiver, stream, consumer),
+    )
 
 
 async def _close(receiver: WakeReceiver | EventReceiver) -> None:

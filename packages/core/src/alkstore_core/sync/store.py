@@ -9,7 +9,7 @@ from alkstore_core.sync.bridge import Bridge
 from alkstore_core.sync.locks import SyncLock
 from alkstore_core.sync.outboxes import SyncOutbox
 from alkstore_core.sync.queues import SyncQueue
-from alkstore_core.sync.receivers import SyncWakeReceiver
+from alkstore_core.sync.receivers import attached_wakes
 from alkstore_core.sync.running import run_until_stopped
 from alkstore_core.sync.streams import SyncStreamHandle
 from alkstore_core.sync.transactions import SyncTransaction, SyncTxHandle
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from alkstore_core.locks import Lock
     from alkstore_core.stop import StopToken
+    from alkstore_core.sync.receivers import SyncWakeReceiver
     from alkstore_core.transactions import BeginTx, Transaction
     from alkstore_core.values import Finding, LockInfo, QueueOpts, Schedule, ScheduleOpts
     from alkstore_core.worker.apps import App
@@ -145,31 +146,35 @@ class SyncStore(Generic[S_co]):
 
         Attached when this returns; use `with`, or `close` it. `stop` ends the receiver.
         """
-        return SyncWakeReceiver(self._bridge, self._store.listen(channel, stop))
+        return attached_wakes(self._bridge, self._store.listen(channel, stop))
 
     def try_lock(self, name: str, owner: str, ttl: int) -> SyncLock | None:
         """Take a lock for `ttl` seconds, or `None` when somebody else holds it.
 
         The current owner gets a handle on the lease it has, which is not refreshed: `renew` it.
         """
+        bridge, store = self._bridge, self._store
 
         async def unseen(lock: Lock | None) -> None:
             if lock is not None:
                 await lock.release()
 
-        lock = self._bridge.take(lambda: self._store.try_lock(name, owner, ttl), unseen)
-        return None if lock is None else SyncLock(self._bridge, lock)
+        return bridge.take(
+            lambda: store.try_lock(name, owner, ttl),
+            unseen,
+            lambda lock: None if lock is None else SyncLock(bridge, lock),
+        )
 
     # -- transactions ---------------------------------------------------------------------
 
     def begin_tx(self: SyncStore[Begins[H]]) -> SyncTxHandle[H]:
         """A transaction, begun; `with` rolls it back at the end unless it was committed."""
-        begins = self._wrapped
+        bridge, begins = self._bridge, self._wrapped
 
         async def begin() -> H:
             return await begins.begin_tx()
 
-        return SyncTxHandle(self._bridge, self._bridge.take(begin, _roll_back))
+        return bridge.take(begin, _roll_back, lambda tx: SyncTxHandle(bridge, tx))
 
     def transaction(self: SyncStore[Begins[H]]) -> SyncTransaction[H]:
         """`with`: commits when the block ends well, rolls back when it raises anything."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from alkstore_core.sync.given import collected
-from alkstore_core.sync.receivers import SyncEventReceiver
+from alkstore_core.sync.receivers import attached_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from alkstore_core.stop import StopToken
     from alkstore_core.streams import StreamHandle
     from alkstore_core.sync.bridge import Bridge
+    from alkstore_core.sync.receivers import SyncEventReceiver
     from alkstore_core.values import ConsumerPosition, StreamBounds, StreamEvent
 
 
@@ -72,7 +73,7 @@ class SyncStreamHandle:
         `save_offset` is called.
         """
         attaching = self._stream.subscribe(consumer, stop)
-        return SyncEventReceiver(self._bridge, attaching, self._stream, consumer)
+        return attached_events(self._bridge, attaching, self._stream, consumer)
 
     def consumers(self) -> list[ConsumerPosition]:
         """Every consumer that saved an offset, by name."""

@@ -155,13 +155,16 @@ class SyncTransaction(Generic[H_co]):
         self._entered: tuple[H_co, SyncTxHandle[H_co]] | None = None
 
     def __enter__(self) -> SyncTxHandle[H_co]:
-        transaction = self._transaction
+        bridge, transaction = self._bridge, self._transaction
 
         async def undo(_: object) -> None:
             await transaction.__aexit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-        tx = self._bridge.take(transaction.__aenter__, undo)
-        self._entered = tx, SyncTxHandle(self._bridge, tx)
+        self._entered = bridge.take(
+            transaction.__aenter__,
+            undo,
+            lambda tx: (tx, SyncTxHandle(bridge, tx)),  # type: ignore[misc]
+        )
         return self._entered[1]
 
     def __exit__(
