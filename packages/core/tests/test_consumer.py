@@ -178,6 +178,21 @@ async def test_middlewares_wrap_the_handler(store, consume, seen):
     assert [1] == around
 
 
+async def test_a_middleware_that_returns_a_promise_has_called_nothing(store, consume, seen):
+    """The event is not taken for handled."""
+    await store.stream("s").publish("x")
+
+    async def middleware(_, call_next):
+        return call_next()
+
+    running = consume(seen, middlewares=[middleware], max_attempts=1)
+    await until(running.task.done)
+    with pytest.raises(PoisonedEvent) as caught:
+        await running.task
+
+    assert "the middleware returned a coroutine" in str(caught.value.__cause__)
+
+
 class Failing:
     """A handler that fails at one payload a number of times."""
 

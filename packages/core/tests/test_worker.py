@@ -466,6 +466,33 @@ async def test_a_handler_that_returns_a_promise_has_not_done_its_work(
     assert f"the handler returned {told}" in job(engine).last_error
 
 
+async def returns_a_coroutine(_, call_next):
+    """A middleware that forgets to await."""
+    return call_next()
+
+
+async def returns_a_task(_, call_next):
+    """Another one."""
+    return asyncio.create_task(call_next())
+
+
+@pytest.mark.parametrize("middleware", [returns_a_coroutine, returns_a_task])
+async def test_a_middleware_that_returns_a_promise_has_called_nothing(
+    engine, store, work, middleware
+):
+    """The job is not taken for done: the error says what to do."""
+    await store.queue("q").enqueue(1)
+
+    async def handler():
+        return "what nobody waits for"
+
+    work(handler, middlewares=[middleware])
+    await until(lambda: job(engine) is None or job(engine).last_error)
+
+    assert "the middleware returned a " in job(engine).last_error
+    assert "await it in the middleware" in job(engine).last_error
+
+
 async def test_middlewares_wrap_the_handler(engine, store, work):
     """The first is outermost; they see the handle, the result's error, and payloads that misfit."""
     await store.queue("q").enqueue_many([{"to": "ada"}, 5])

@@ -234,7 +234,7 @@ def _around(
         return await inner(item)
 
     async def call(item: T) -> object:
-        answer = await middleware(item, functools.partial(call_inner, item))
+        answer = _answer(await middleware(item, functools.partial(call_inner, item)), "middleware")
         if is_cancelled():
             await asyncio.sleep(0)
         return answer
@@ -256,25 +256,25 @@ def _answered(function: Handler, arguments: list[Any], keywords: dict[str, Any])
     return _answer(function(*arguments, **keywords))
 
 
-def _answer(result: object) -> object:
-    """What a handler returned, if that was no promise: to take one for done loses the work."""
+def _answer(result: object, who: str = "handler") -> object:
+    """What was returned, if that was no promise: to take one for done loses the work."""
     if result is None:
         return None
     advice = None
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        advice = "whose body nobody would run: do the work in the handler, without `yield`"
+        advice = f"whose body nobody would run: do the work in the {who}, without `yield`"
     elif inspect.isawaitable(result):
         advice = (
-            "which nobody would await: await it in the handler, and declare that, and what wraps "
+            f"which nobody would await: await it in the {who}, and declare that, and what wraps "
             "it, with `async def`"
         )
     elif isinstance(result, Future):
-        advice = "which nobody would wait for: wait for its `result()` in the handler"
+        advice = f"which nobody would wait for: wait for its `result()` in the {who}"
     if advice is None:
         return result
     if inspect.isgenerator(result) or inspect.iscoroutine(result):
         result.close()
-    raise TypeError(f"the handler returned a {type(result).__name__}, {advice}")
+    raise TypeError(f"the {who} returned a {type(result).__name__}, {advice}")
 
 
 def _called(function: Any) -> tuple[Any, Any]:
