@@ -248,13 +248,14 @@ def test_enqueue_of_lines_commits_whole_batches(do, alkstore):
     assert [1, {"a": 2}] == [json.loads(job.payload) for job in jobs]
 
 
-def test_enqueue_from_a_live_pipe_ends_at_ctrl_c(do, start):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_enqueue_from_a_live_pipe_ends_at_a_signal(do, start, number):
     """Also while it waits for a line, and what was printed is in."""
     process = start("enqueue", "q", "--lines", "--batch", "1", "--create", stdin=subprocess.PIPE)
     process.stdin.write("7\n")
     process.stdin.flush()
     assert "1\n" == process.stdout.readline()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
 
     told = "1 job is in, those up to line 1, the last one with id 1; the later ones are not in"
     assert (130, told) == (process.wait(timeout=30), process.stderr.read().strip())
@@ -851,6 +852,8 @@ def test_a_worker_enters_the_lifespan_of_its_app(do, start, tmp_path):
         ("nowhere1:app", "", "cannot import 'nowhere1': ModuleNotFoundError"),
         ("tasks2:app", "1/0", "cannot import 'tasks2': ZeroDivisionError: division by zero (/"),
         ("tasks3:app", "def f(:", "cannot import 'tasks3': SyntaxError"),
+        ("tasks10:app", "import sys; sys.exit(0)", "import 'tasks10': SystemExit: 0 (/"),
+        ("tasks11:app", "raise SystemExit", "cannot import 'tasks11': SystemExit (/"),
         ("tasks4:app", "import nowhere2", "No module named 'nowhere2' (/"),
         ("tasks5:nope", APP, "module 'tasks5' has no 'nope'"),
         ("tasks6:function", APP, "tasks6:function is of type function"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from typing import TYPE_CHECKING, Any
 
 from alkstore_core import StopToken
@@ -12,6 +11,7 @@ from alkstore_core.cli.opening import run
 from alkstore_core.signals import on_signals
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Coroutine, Generator
 
 
@@ -33,15 +33,16 @@ def run_until_told(work: Callable[[StopToken], Coroutine[Any, Any, None]]) -> No
 
 @contextlib.contextmanager
 def interrupted_at_once() -> Generator[None]:
-    """While it lasts, ctrl-C ends also what waits for standard input in the midst of a loop.
+    """While it lasts, a signal ends also what waits for standard input in the midst of a loop.
 
-    asyncio's own handler cancels a task, which the loop would not hear of before there is input.
+    asyncio's own handler of ctrl-C cancels a task, which the loop would not hear of before there
+    is input; SIGTERM would leave no time to tell what was done.
     """
 
     def interrupt(_: signal.Signals) -> None:
         raise KeyboardInterrupt
 
-    with on_signals(interrupt, (signal.SIGINT,)):
+    with on_signals(interrupt):
         yield
 
 

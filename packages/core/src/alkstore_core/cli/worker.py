@@ -78,7 +78,7 @@ def load(spec: str) -> App:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:  # noqa: BLE001 - a module may raise anything.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything.
         raise Refused(f"cannot import {module!r}: {_told(error)}{_where(error)}") from None
     for part in name.split("."):
         try:
