@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -94,6 +95,49 @@ async def test_a_signal_stops_and_a_second_one_aborts(engine, store, start, hand
     assert [1] == handler.seen
     assert [JobState.PENDING] * 2 == [job.state for job in engine.data.jobs.values()]
     assert before is signal.getsignal(number)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+async def test_runs_that_overlap_leave_no_handler_behind(store, start, handler, order):
+    """In whatever order they end; the last one that was begun hears the signals until it ends."""
+    original = signal.signal(signal.SIGTERM, ignore := lambda *_: None)
+    interrupting = signal.getsignal(signal.SIGINT)
+    stops = [StopToken() for _ in range(3)]
+    workers = [Worker(store, f"q{number}", handler) for number in range(3)]
+    runs = []
+    for worker, stop in zip(workers, stops, strict=True):
+        runs.append(start(run(worker, stop=stop)))
+        await until(lambda worker=worker: worker._working)
+    begun = set(range(3))
+    for number in order[:2]:
+        stops[number].stop()
+        await runs[number]
+        begun.remove(number)
+    (last,) = begun
+    os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        await until(runs[last].done)
+    finally:
+        after = signal.signal(signal.SIGTERM, original)
+
+    assert ignore is after
+    assert interrupting is signal.getsignal(signal.SIGINT)
+
+
+async def test_a_handler_that_is_set_meanwhile_stays(store, start, handler):
+    """It is not of the run, which takes away only its own."""
+    stop = StopToken()
+    worker = Worker(store, "q", handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    running = start(run(worker, stop=stop))
+    await until(lambda: worker._working)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stop.stop()
+    await running
+    after = {number: signal.getsignal(number) for number in before}
+    signal.signal(signal.SIGTERM, before[signal.SIGTERM])
+
+    assert {**before, signal.SIGTERM: signal.SIG_IGN} == after
 
 
 async def test_signals_are_told_with_what_follows(store, start, handler, caplog):
