@@ -916,6 +916,22 @@ def test_top_is_live_and_ends_at_q(do, start, terminal):
     assert before == termios.tcgetattr(theirs)
 
 
+def test_top_ends_with_its_terminal(do, start):
+    """In one sentence, with the status of output that cannot be written."""
+    do(fill)
+    ours, theirs = pty.openpty()
+    process = start("top", "--interval", "600", stdin=theirs, stdout=theirs)
+    os.close(theirs)
+    assert select.select([ours], [], [], 30)[0]
+    os.read(ours, 65_536)
+    os.close(ours)
+    _, err = process.communicate(timeout=30)
+
+    assert 74 == process.returncode
+    assert "the output cannot be written" in err
+    assert 1 == err.count("\n")
+
+
 def test_copy_shows_its_progress_on_a_terminal(do, path, tmp_path, start, terminal):
     """On stderr alone, so that stdout is the report."""
     do(lambda store: store.queue("mail").enqueue_many(range(5)))

@@ -117,8 +117,8 @@ def _keys(stop: StopToken) -> Generator[None]:
     before = termios.tcgetattr(number)
 
     def pressed() -> None:
-        # Not by way of Python's buffer, whose rest no selector sees. Nothing: the terminal is gone.
-        if os.read(number, 64) in {b"", b"q", b"Q"}:
+        # Not by way of Python's buffer, whose rest no selector sees.
+        if _key(number) in {b"", b"q", b"Q"}:
             stop.stop()
 
     loop = asyncio.get_running_loop()
@@ -128,7 +128,17 @@ def _keys(stop: StopToken) -> Generator[None]:
         yield
     finally:
         loop.remove_reader(number)
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        # One that is gone needs no settings.
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+def _key(number: int) -> bytes:
+    """What was pressed; nothing where the terminal is gone."""
+    try:
+        return os.read(number, 64)
+    except OSError:
+        return b""
 
 
 def _module(name: str) -> Any:
