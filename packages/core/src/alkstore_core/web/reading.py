@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from attrs import frozen
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from alkstore_core.integers import I64_MAX
 from alkstore_core.web.shown import url
@@ -99,10 +100,13 @@ async def form(request: Request) -> Form:
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(415, "Only forms are taken: application/x-www-form-urlencoded.")
     text = bytearray()
-    async for piece in request.stream():
-        text += piece
-        if len(text) > FORM_LIMIT:
-            raise HTTPException(413, f"A form has at most {FORM_LIMIT} bytes.")
+    try:
+        async for piece in request.stream():
+            text += piece
+            if len(text) > FORM_LIMIT:
+                raise HTTPException(413, f"A form has at most {FORM_LIMIT} bytes.")
+    except ClientDisconnect as error:
+        raise HTTPException(400, "The form was not sent to its end.") from error
     try:
         return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:

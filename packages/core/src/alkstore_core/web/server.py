@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import socket
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from alkstore_core.web.rendering import HEADERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from alkstore_core.store import Store
 
@@ -31,6 +32,9 @@ _MAX_PORT: Final = 65_535
 
 GRACE_S: Final = 10
 """So long requests under way may take once the page is not served any more."""
+
+UNSENT_S: Final = 1
+"""So long what a request has not sent yet is waited for then."""
 
 
 def check_access(
@@ -85,8 +89,9 @@ async def serve(
     )
     if token is None and not insecure_without_token:
         app = _OwnHost(app)
+    ending = asyncio.Event()
     config = uvicorn.Config(
-        app,
+        _Ending(app, ending),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -102,6 +107,7 @@ async def serve(
             await asyncio.shield(serving)
         except asyncio.CancelledError:
             server.should_exit = True
+            ending.set()
             await to_the_end(serving)
             raise
 
@@ -112,6 +118,28 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class _Ending:
+    """Once the page is not served any more, takes what does not send its request for gone."""
+
+    def __init__(self, app: ASGIApp, ending: asyncio.Event) -> None:
+        self._app = app
+        self._ending = ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, functools.partial(self._received, receive), send)
+
+    async def _received(self, receive: Receive) -> Message:
+        receiving = asyncio.ensure_future(receive())
+        ended = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait((receiving, ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((receiving,), timeout=UNSENT_S)
+            return receiving.result() if receiving.done() else {"type": "http.disconnect"}
+        finally:
+            receiving.cancel()
+            ended.cancel()
 
 
 class _OwnHost:
