@@ -14,6 +14,13 @@ class BrokenError(Exception):
         raise RuntimeError("no text for you")
 
 
+class LeavingError(Exception):
+    """Has a text that ends the process of who asks for it."""
+
+    def __str__(self):
+        raise SystemExit
+
+
 class WrongError(Exception):
     """Has a text that is none."""
 
@@ -42,6 +49,7 @@ class Shout(str):
         (ValueError("bad"), "ValueError: bad"),
         (ValueError(), "ValueError"),
         (BrokenError(), "BrokenError whose text cannot be had"),
+        (LeavingError(), "LeavingError whose text cannot be had"),
         (WrongError(), "WrongError whose text cannot be had"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (7, "7"),

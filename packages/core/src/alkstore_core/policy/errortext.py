@@ -23,7 +23,9 @@ def _text_of(error: object) -> str:
     name = type(error).__name__
     try:
         text = str.__str__(str(error))
-    except Exception:  # noqa: BLE001 - a broken `__str__` must not keep the job from settling.
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a broken `__str__` must not keep the job from settling.
         return f"{name} whose text cannot be had"
     if not isinstance(error, BaseException):
         return text
