@@ -25,7 +25,7 @@ from alkstore_core import (
     Store,
     StreamEvent,
 )
-from alkstore_core.worker import App, Fail, OutboxWorker, Retry, Worker
+from alkstore_core.worker import App, Consumer, Fail, OutboxWorker, Retry, Worker
 
 
 @attrs.frozen
@@ -735,6 +735,7 @@ async def of_another_store(store: OtherStore):
         (functools.partial(generator), "is a generator"),
         (Generator(), "is a generator"),
         (AsyncGenerator(), "is a generator"),
+        (dict, "dict has no signature that can be read: call it in a function of your own"),
         (takes_two, "a second payload with 'two'"),
         (takes_default, "may mean its payload by 'mail', which has a default"),
         (takes_default_beside, "may mean its payload by 'mail', which has a default"),
@@ -845,6 +846,17 @@ def test_what_is_run_is_of_the_worker_s_kind(store):
         Worker(store, store.stream("s"), returned_coroutine)
     with pytest.raises(TypeError, match="for a queue make a Worker"):
         OutboxWorker(store, store.queue("q"), returned_coroutine)
+
+
+def test_what_is_run_is_of_the_store_that_is_given(engine, store):
+    """The other one's jobs would be looked for where they are not."""
+    other = Store(engine)
+    with pytest.raises(ValueError, match="queue 'q' is of another store"):
+        Worker(store, other.queue("q"), returned_coroutine)
+    with pytest.raises(ValueError, match="outbox 'o' is of another store"):
+        OutboxWorker(store, other.outbox("o"), returned_coroutine)
+    with pytest.raises(ValueError, match="stream 's' is of another store"):
+        Consumer(store, other.stream("s"), "c", returned_coroutine)
 
 
 def test_decorators_need_their_names():

@@ -13,6 +13,8 @@ from alkstore_core.streams import StreamHandle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from alkstore_core.store import Store
+
 T = TypeVar("T")
 
 
@@ -75,24 +77,36 @@ def checked_middlewares(middlewares: Iterable[T]) -> tuple[T, ...]:
     raise TypeError(f"middlewares must be functions in a list or tuple, not {middlewares!r}")
 
 
-def check_stream(stream: object) -> None:
-    """It is a stream or the name of one."""
+def check_stream(store: Store, stream: object) -> None:
+    """It is a stream of this store or the name of one."""
     if not isinstance(stream, (str, StreamHandle)):
         raise TypeError(f"stream must be a stream or its name, not {stream!r}")
+    _check_store(store, stream, "stream")
 
 
-def check_queue(queue: object) -> None:
-    """It is a queue or the name of one."""
+def check_queue(store: Store, queue: object) -> None:
+    """It is a queue of this store or the name of one."""
     if isinstance(queue, Outbox):
         raise TypeError(f"a Worker runs a queue: for outbox {queue.name!r} make an OutboxWorker")
     if not isinstance(queue, (str, JobSource)):
         raise TypeError(f"queue must be a queue or its name, not {queue!r}")
+    _check_store(store, queue, "queue")
 
 
-def check_outbox(outbox: object) -> None:
-    """It is an outbox or the name of one."""
+def check_outbox(store: Store, outbox: object) -> None:
+    """It is an outbox of this store or the name of one."""
     if not isinstance(outbox, (str, Outbox)):
         raise TypeError(
             f"an OutboxWorker runs an outbox, or takes its name, not {outbox!r}; for a queue "
             "make a Worker"
+        )
+    _check_store(store, outbox, "outbox")
+
+
+def _check_store(store: Store, source: str | JobSource | Outbox | StreamHandle, kind: str) -> None:
+    # Its jobs would be claimed in one store and settled by what the other one says.
+    if not isinstance(source, str) and source._runtime is not store._runtime:  # noqa: SLF001 - of core, as this.
+        raise ValueError(
+            f"{kind} {source.name!r} is of another store than the one given: pass its name, or "
+            "the store that it came from"
         )

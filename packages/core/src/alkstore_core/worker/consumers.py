@@ -72,8 +72,8 @@ class Consumer(Runner):
 
     Raises:
         TypeError: the handler's signature cannot be served, or an option is of another type.
-        ValueError: `max_attempts` is below 1, `lease` below 3, `grace` below 0, or `on_poison`
-            is neither word.
+        ValueError: `max_attempts` is below 1, `lease` below 3, `grace` below 0, `on_poison` is
+            neither word, or the stream is of another store.
         InvalidName: the stream's or the consumer's name is not legal; `ReservedName` likewise.
 
     """
@@ -93,7 +93,7 @@ class Consumer(Runner):
     ) -> None:
         super().__init__(store, grace)
         check_options(max_attempts=max_attempts, lease=lease, on_poison=on_poison)
-        check_stream(stream)
+        check_stream(store, stream)
         self._stream = store.stream(stream) if isinstance(stream, str) else stream
         self._name = check_label("consumer", name)
         self._event = Events(stream=self._stream.name, consumer=self._name)

@@ -209,6 +209,11 @@ class Callee:
                 f"an annotation of handler {self.name} cannot be resolved ({error}): it has to "
                 "be importable where the handler is defined, not only for the type checker"
             ) from error
+        except ValueError as error:
+            raise TypeError(
+                f"handler {self.name} has no signature that can be read: call it in a function "
+                "of your own, whose parameters say what it is given"
+            ) from error
 
     def _payload(self, annotation: Any) -> Source[Any]:
         carrier = self._carrier

@@ -70,7 +70,8 @@ class Worker(Runner):
     Raises:
         TypeError: the handler's signature cannot be served, or an option is of another type; the
             text says what to pass instead.
-        ValueError: `concurrency` is below 1, `timeout` not above 0, `grace` below 0.
+        ValueError: `concurrency` is below 1, `timeout` not above 0, `grace` below 0, or the queue
+            is of another store.
         InvalidName: the queue's name or the worker id is not legal; `ReservedName` likewise.
 
     """
@@ -88,7 +89,7 @@ class Worker(Runner):
         middlewares: Iterable[Middleware[JobHandle]] = (),
     ) -> None:
         check_options(concurrency=concurrency, timeout=timeout, grace=grace)
-        check_queue(queue)
+        check_queue(store, queue)
         super().__init__(store, grace)
         self._queue = store.queue(queue) if isinstance(queue, str) else queue
         self._worker_id = check_label("worker id", own_id() if worker_id is None else worker_id)
@@ -385,7 +386,7 @@ class OutboxWorker(Worker):
         worker_id: str | None = None,
         middlewares: Iterable[Middleware[JobHandle]] = (),
     ) -> None:
-        check_outbox(outbox)
+        check_outbox(store, outbox)
         source = store.outbox(outbox) if isinstance(outbox, str) else outbox
         super().__init__(
             store,
