@@ -227,9 +227,16 @@ def test_the_database_may_be_named_before_the_command(do, path, tmp_path, alksto
     assert (2, True) == (useless.exit_code, "completion takes no --url" in useless.stderr)
 
 
-@pytest.mark.parametrize("options", [("--visibility-timeout", 0), ("--delay", 5, "--run-at", 100)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--visibility-timeout", 0),
+        ("--delay", 5, "--run-at", 100),
+        ("--header", "a=b", "--header", "c=d", "--header", "a=c"),
+    ],
+)
 def test_options_that_mean_nothing_are_a_wrong_call(alkstore, path, options):
-    """A claim that lasts no time, and two times of which one would be dropped."""
+    """A claim that lasts no time, and two times or values of which one would be dropped."""
     assert 2 == alkstore("enqueue", "q", "1", "--create", *options).exit_code
     assert not path.exists()
 

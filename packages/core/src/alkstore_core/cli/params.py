@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ from attrs import frozen
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     FloatParam = click.ParamType[float]
     IntParam = click.ParamType[int]
@@ -233,6 +234,18 @@ def yes_option(command: F) -> F:
     return click.option("--yes", is_flag=True, help="Do not ask.")(command)
 
 
+def _once_each(
+    ctx: click.Context, param: click.Parameter, headers: Sequence[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """Of two values of one name one would be dropped."""
+    for name, times in Counter(name for name, _ in headers).items():
+        if times > 1:
+            raise click.BadParameter(
+                f"{name!r} is given {times} times: a name has one value", ctx, param
+            )
+    return headers
+
+
 def header_option(command: F) -> F:
     """`--header`."""
     return click.option(
@@ -240,6 +253,7 @@ def header_option(command: F) -> F:
         "--header",
         type=Header(),
         multiple=True,
+        callback=_once_each,
         metavar="NAME=VALUE",
-        help="Repeatable.",
+        help="Repeatable, each name once.",
     )(command)
