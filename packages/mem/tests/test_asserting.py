@@ -300,6 +300,16 @@ def test_a_question_that_is_none_is_refused(store, how):
         assert_enqueued(store, **how)
 
 
+@pytest.mark.parametrize("look", [assert_enqueued, assert_published])
+@pytest.mark.parametrize(
+    ("count", "error"), [(True, TypeError), ("1", TypeError), (1.0, TypeError), (-1, ValueError)]
+)
+def test_a_count_that_is_none_is_refused(store, look, count, error):
+    """It would be found wrong whatever is there, or right by chance."""
+    with pytest.raises(error, match=f"count takes an int, 0 or more, not {count!r}"):
+        look(store, "q", count=count)
+
+
 async def test_events_are_found(store):
     """By payload, key and headers, in the order of the stream."""
     stream = store.stream("orders")

@@ -255,6 +255,13 @@ async def test_a_job_that_is_given_back_for_ever_is_an_error(store):
         await drain(store, "q", handler, limit=5)
 
 
+@pytest.mark.parametrize(("limit", "error"), [(-1, ValueError), (True, TypeError)])
+def test_a_limit_that_is_none_is_refused(store, limit, error):
+    """It would never be reached, and work that goes on for ever never end."""
+    with pytest.raises(error, match=f"limit takes an int, 0 or more, not {limit}"):
+        drain(store, "q", print, limit=limit)
+
+
 async def test_work_that_ends_at_the_limit_is_no_error(store):
     """The limit is what may be called, not what may not."""
     await store.queue("q").enqueue_many(range(5))

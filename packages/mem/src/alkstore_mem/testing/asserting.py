@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final, overload
 
 from alkstore_core import Job, JobState, Store, StreamEvent, decode_payload
 from alkstore_core.sync import SyncStore
+from alkstore_mem.testing.counting import check_number
 from alkstore_mem.testing.likeness import ANYTHING, Anything, alike, pattern
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ def assert_enqueued(
         AssertionError: there is none, or another number, or it cannot be known; the message lists
             what is there.
         CodecError: the payload or an option is nothing that JSON can carry.
-        TypeError: neither a queue nor an outbox is named, or both, or an option is unknown.
+        TypeError: neither a queue nor an outbox is named, or both, or an option is unknown, or
+            `count` is no int.
+        ValueError: `count` is below 0.
 
     """
     __tracebackhide__ = True
@@ -96,6 +99,8 @@ def assert_enqueued(
             + ", ".join(_OPTIONS)
         )
 
+    if count is not None:
+        check_number("count", count)
     wanted = _asked({"payload": payload, **opts})
     where = f"queue {queue!r}" if queue is not None else f"outbox {outbox!r}"
 
@@ -148,9 +153,13 @@ def assert_published(
     Raises:
         AssertionError: there is none, or another number; the message lists what is there.
         CodecError: what is asked for is nothing that JSON can carry.
+        TypeError: `count` is no int.
+        ValueError: `count` is below 0.
 
     """
     __tracebackhide__ = True
+    if count is not None:
+        check_number("count", count)
 
     wanted = _asked({"payload": payload, "key": key, "headers": headers})
 

@@ -15,6 +15,7 @@ from alkstore_core.worker.handlers import Callee
 from alkstore_core.worker.runs import Run
 from alkstore_core.worker.threads import Threads
 from alkstore_mem.testing.at_once import at_once
+from alkstore_mem.testing.counting import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -114,12 +115,13 @@ def drain(
         DatabaseError: the database refused, as one with a single writer does while the caller
             has a transaction open.
         TypeError: neither a queue nor an outbox is named, or both, or the handler's signature
-            cannot be served.
-        ValueError: `advance`, and the store's time is no `ManualClock`.
+            cannot be served, or `limit` is no int.
+        ValueError: `advance`, and the store's time is no `ManualClock`; or `limit` is below 0.
 
     """
     if handler is None or (queue is None) == (outbox is None):
         raise TypeError("drain takes the name of a queue, or outbox=..., and a handler")
+    check_number("limit", limit)
     inner: Store = store.wrapped if isinstance(store, SyncStore) else store
     if queue is not None:
         source: JobSource = inner.queue(queue)
