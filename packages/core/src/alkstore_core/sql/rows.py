@@ -35,6 +35,9 @@ _STATES = {
     "dead": JobState.DEAD,
 }
 
+# Asking the enumeration costs a fifth of what a whole job does.
+_PROCESSING = JobState.PROCESSING
+
 
 def ascending(result: Result, expected: int) -> list[int]:
     """Keys of inserted rows, in the order of what was inserted.
@@ -52,14 +55,103 @@ def ascending(result: Result, expected: int) -> list[int]:
     return sorted(key for (key,) in result.rows)
 
 
+# Both spell out every column: with the middle ones in a list they take half as long again.
+
+
 def job_from_row(row: Row) -> Job:
     """A job from the columns of `jobs` in their order, and `died_at`."""
-    id_, queue, payload, headers, state, *rest = row
+    (
+        id_,
+        queue,
+        payload,
+        headers,
+        state,
+        priority,
+        run_at,
+        created_at,
+        expires_at,
+        attempts,
+        max_attempts,
+        visibility,
+        backoff,
+        retention,
+        worker_id,
+        claimed_at,
+        claim_expires_at,
+        last_error,
+        died_at,
+    ) = row
     if headers is not None:
         headers = _headers(headers, "job", id_)
     if payload.__class__ is not bytes:
         payload = _bytes(payload)
-    return new_job(id_, queue, payload, headers, _STATES[state], *rest)
+    return new_job(
+        id_,
+        queue,
+        payload,
+        headers,
+        _STATES[state],
+        priority,
+        run_at,
+        created_at,
+        expires_at,
+        attempts,
+        max_attempts,
+        visibility,
+        backoff,
+        retention,
+        worker_id,
+        claimed_at,
+        claim_expires_at,
+        last_error,
+        died_at,
+    )
+
+
+def claimed_from_row(row: Row, queue: str, worker_id: str) -> Job:
+    """A claimed job, from the columns of `jobs` but for its queue, its state and its worker."""
+    (
+        id_,
+        payload,
+        headers,
+        priority,
+        run_at,
+        created_at,
+        expires_at,
+        attempts,
+        max_attempts,
+        visibility,
+        backoff,
+        retention,
+        claimed_at,
+        claim_expires_at,
+        last_error,
+    ) = row
+    if headers is not None:
+        headers = _headers(headers, "job", id_)
+    if payload.__class__ is not bytes:
+        payload = _bytes(payload)
+    return new_job(
+        id_,
+        queue,
+        payload,
+        headers,
+        _PROCESSING,
+        priority,
+        run_at,
+        created_at,
+        expires_at,
+        attempts,
+        max_attempts,
+        visibility,
+        backoff,
+        retention,
+        worker_id,
+        claimed_at,
+        claim_expires_at,
+        last_error,
+        None,
+    )
 
 
 def event_from_row(row: Row) -> StreamEvent:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from alkstore_core.errors import AlkstoreError, DatabaseError
 from alkstore_core.sql.compile import drive
-from alkstore_core.sql.dbapi import RETRY_SECONDS, Fault, retry_pause
+from alkstore_core.sql.dbapi import Fault, retry_pause
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
+from alkstore_core.sql.streaks import Streak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,9 +39,6 @@ T = TypeVar("T")
 
 GROUP_SECONDS = 0.02
 """A group that has run this long commits; the rest of its ops wait for the next one."""
-
-STREAK_SECONDS = 0.05
-"""After so much back-to-back work the runner gives way to other processes."""
 
 
 class _Call:
@@ -111,8 +109,7 @@ class Runner(Driver):
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
         self._deadline = 0.0
-        self._streak_began = 0.0
-        self._last_end = 0.0
+        self._streak = Streak()
 
     async def start(self) -> None:
         """Connect in the runner's thread and begin to serve the running loop.
@@ -198,7 +195,7 @@ class Runner(Driver):
             if self._gives_way:
                 self._give_way()
             waiting = self._run_group(waiting)
-            self._last_end = time.monotonic()
+            self._streak.end_group(time.monotonic())
 
     def _take(self, waiting: list[_Call]) -> bool:
         """Move what was handed over into `waiting`, urgent first; true when it was the end."""
@@ -219,12 +216,10 @@ class Runner(Driver):
 
     def _give_way(self) -> None:
         """Leave the lock alone for a moment after a long streak: other processes wait for it."""
-        now = time.monotonic()
-        if now - self._last_end > RETRY_SECONDS[1]:
-            self._streak_began = now
-        elif now - self._streak_began > STREAK_SECONDS:
-            time.sleep(RETRY_SECONDS[1])
-            self._streak_began = time.monotonic()
+        pause = self._streak.pause(time.monotonic())
+        if pause:
+            time.sleep(pause)
+            self._streak.begin(time.monotonic())
 
     def _run_group(self, calls: list[_Call]) -> list[_Call]:
         """Run as many calls as fit into one group; return those that did not."""
@@ -248,7 +243,7 @@ class Runner(Driver):
                     return late, [call for call in calls if call.error is None]
                 time.sleep(retry_pause())
                 # Others had the lock meanwhile: whoever waited has not had its streak yet.
-                self._streak_began = time.monotonic()
+                self._streak.begin(time.monotonic())
             except _StatementError as error:
                 self._one_by_one(calls, error.__cause__)
                 return calls, []

@@ -56,29 +56,28 @@ class Run:
         self._keep(mark + seconds, seconds)
 
     def renewed(self, mark: float, seconds: int, now: float) -> None:
-        """A heartbeat of so many seconds was sent at `mark`, and its answer is here `now`."""
+        """A heartbeat of so many seconds was sent at `mark`, and its answer is here `now`.
+
+        The next ones renew the claim by as much, but by no more than its visibility timeout.
+        """
         until = mark + seconds
         if mark < self._heard_at:
             # Two were under way at once, the worker's and one of the handler's: either may have
             # been the last.
             until, seconds = min(until, self.until), min(seconds, self.seconds)
         self._heard_at = now
-        self._keep(until, seconds)
+        self._keep(until, min(seconds, self.handle.job.visibility_timeout_s))
 
     def gains(self, mark: float) -> bool:
         """Whether a heartbeat sent at `mark` would not end the claim earlier than it does."""
         return mark + self.seconds >= self.until
 
     def _keep(self, until: float, seconds: int) -> None:
-        """The claim lasts `until` then at least; heartbeats renew it by so many seconds.
-
-        But by no more than its visibility timeout.
-        """
+        """The claim lasts `until` then at least; heartbeats renew it by so many seconds."""
         self.until: float = until
-        self.seconds: int = min(seconds, self.handle.job.visibility_timeout_s)
-        left = CUT_S if self.seconds > 2 * CUT_S else self.seconds / 4
-        self.beat_at = self.until - self.seconds * 2 / 3
-        self.cut_at = self.until - left
+        self.seconds: int = seconds
+        self.beat_at = until - seconds * 2 / 3
+        self.cut_at = until - (CUT_S if seconds > 2 * CUT_S else seconds / 4)
 
     def leave(self) -> None:
         """No more heartbeats: let the claim lapse, unless it is settled before."""

@@ -44,7 +44,7 @@ WHERE __alkstore_jobs.state = 'delayed' AND __alkstore_jobs.queue = :queue AND _
  LIMIT :chunk OFFSET 0);
 
 -- BEST
-SELECT __alkstore_jobs.id, __alkstore_jobs.queue, __alkstore_jobs.payload, __alkstore_jobs.headers, 'processing', __alkstore_jobs.priority, __alkstore_jobs.run_at, __alkstore_jobs.created_at, __alkstore_jobs.expires_at, __alkstore_jobs.attempts + 1 AS anon_1, __alkstore_jobs.max_attempts, __alkstore_jobs.visibility_timeout_s, __alkstore_jobs.backoff_base_s, __alkstore_jobs.dead_letter_retention_s, :worker_id AS anon_2, :now AS anon_3, CASE WHEN (__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + __alkstore_jobs.visibility_timeout_s END AS anon_4, __alkstore_jobs.last_error, NULL AS died_at
+SELECT __alkstore_jobs.id, __alkstore_jobs.payload, __alkstore_jobs.headers, __alkstore_jobs.priority, __alkstore_jobs.run_at, __alkstore_jobs.created_at, __alkstore_jobs.expires_at, __alkstore_jobs.attempts + 1 AS anon_1, __alkstore_jobs.max_attempts, __alkstore_jobs.visibility_timeout_s, __alkstore_jobs.backoff_base_s, __alkstore_jobs.dead_letter_retention_s, :now AS anon_2, CASE WHEN (__alkstore_jobs.visibility_timeout_s > 9223372036854775807 - :now) THEN 9223372036854775807 ELSE :now + __alkstore_jobs.visibility_timeout_s END AS anon_3, __alkstore_jobs.last_error
 FROM __alkstore_jobs
 WHERE __alkstore_jobs.state = 'ready' AND __alkstore_jobs.queue = :queue AND (__alkstore_jobs.expires_at IS NULL OR __alkstore_jobs.expires_at > :now) ORDER BY __alkstore_jobs.priority DESC, __alkstore_jobs.run_at, __alkstore_jobs.id
  LIMIT :limit OFFSET 0;
