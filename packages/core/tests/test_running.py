@@ -446,6 +446,58 @@ async def test_an_app_runs_its_handlers(engine, store, start):
     assert [3, 1] == [r._concurrency for r in app.runners(store) if isinstance(r, Worker)]
 
 
+def app_of_four():
+    """A queue, an outbox of the same name, and one consumer's name on two streams."""
+    app = App(concurrency=3)
+    app.handler("a")(print)
+    app.outbox("a", concurrency=1)(print)
+    app.consumer("orders", "billing")(print)
+    app.consumer("refunds", "billing")(print)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("chosen", "served"),
+    [
+        ({}, ["queue 'a'", "outbox 'a'", "billing' of stream 'orders'", "'refunds'"]),
+        ({"queues": ["a"]}, ["queue 'a'"]),
+        ({"outboxes": ["a"]}, ["outbox 'a'"]),
+        ({"consumers": ["billing"]}, ["'orders'", "'refunds'"]),
+        ({"queues": ["a"], "consumers": ("billing",)}, ["queue 'a'", "'orders'", "'refunds'"]),
+    ],
+)
+async def test_runners_of_some_handlers(store, chosen, served):
+    """By what they serve; without a choice of all."""
+    runners = app_of_four().runners(store, **chosen)
+
+    assert len(served) == len(runners)
+    assert all(text in str(runner) for text, runner in zip(served, runners, strict=True))
+
+
+async def test_runners_with_another_concurrency(store):
+    """A decorator's own stands: it may be what keeps a service from being overrun."""
+    runners = app_of_four().runners(store, concurrency=7)
+
+    assert [7, 1] == [runner._concurrency for runner in runners[:2]]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error", "told"),
+    [
+        ({"queues": ["b"]}, ValueError, "no handler for queue 'b', but for consumer 'billing'"),
+        ({"consumers": ["a"]}, ValueError, "no handler for consumer 'a'"),
+        ({"queues": "a"}, TypeError, r"come as a list: \['a'\]"),
+        ({"concurrency": 0}, ValueError, "concurrency"),
+    ],
+)
+async def test_runners_of_what_has_no_handler(store, chosen, error, told):
+    """A mistyped name would serve nothing, in silence."""
+    with pytest.raises(error, match=told):
+        app_of_four().runners(store, **chosen)
+    with pytest.raises(ValueError, match="but for nothing"):
+        App().runners(store, queues=["a"])
+
+
 def test_a_queue_has_one_handler():
     """A second one would get half of the jobs."""
     app = App()

@@ -737,6 +737,29 @@ async def send(mail):
     print("mail to", mail["to"], flush=True)
 """
 
+MANY = """
+import asyncio
+from alkstore_core.worker import App
+
+app = App()
+
+@app.handler("mail")
+@app.outbox("mail")
+@app.consumer("mail", "mail")
+async def tell(text: str):
+    print(text, flush=True)
+
+met = set()
+
+@app.handler("meeting")
+async def meet(number: int):
+    met.add(number)
+    while len(met) < 12:
+        await asyncio.sleep(0.01)
+    if number == 0:
+        print("met", len(met), flush=True)
+"""
+
 LIFE = """
 import contextlib
 from alkstore_core.worker import App
@@ -821,6 +844,37 @@ def test_a_worker_runs_an_app_until_a_signal(do, start, tmp_path):
     assert [] == do(lambda store: store.queues())
 
 
+@pytest.mark.parametrize("kind", ["queue", "outbox", "consumer"])
+def test_a_worker_serves_what_it_is_told_to(do, start, tmp_path, kind):
+    """The rest is for other processes, so it is nothing to warn of."""
+    (tmp_path / "tasks.py").write_text(MANY)
+
+    async def fill_all(store):
+        await store.queue("mail").enqueue("queue")
+        await store.outbox("mail").enqueue("outbox")
+        await store.stream("mail").publish("consumer")
+
+    do(fill_all)
+    process = start("worker", "tasks:app", f"--{kind}", "mail", "--no-schedules")
+    assert f"{kind}\n" == process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+
+    assert (0, "") == (process.returncode, out)
+    assert "no handler" not in err
+    kinds = [k for k in ("queue", "outbox", "consumer") if f"{k} 'mail'" in err.splitlines()[0]]
+    assert [kind] == kinds
+
+
+def test_a_worker_runs_as_many_handlers_as_it_is_told_to(do, start, tmp_path):
+    """Instead of the App's own number."""
+    (tmp_path / "tasks.py").write_text(MANY)
+    do(lambda store: store.queue("meeting").enqueue_many(range(12)))
+    process = start("worker", "tasks:app", "--concurrency", "12", "--queue", "meeting")
+    assert "met 12\n" == process.stdout.readline()
+    process.kill()
+
+
 def test_no_task_that_a_handler_began_ends_a_worker(do, start, tmp_path):
     """What calls `sys.exit` there has failed, as in the handler itself; others are not met."""
     (tmp_path / "tasks.py").write_text(LEAVING)
@@ -865,6 +919,8 @@ def test_a_worker_enters_the_lifespan_of_its_app(do, start, tmp_path):
         ("tasks5:nope", APP, "module 'tasks5' has no 'nope'"),
         ("tasks6:function", APP, "tasks6:function is of type function"),
         ("tasks7:empty", APP, "nothing to do"),
+        ("tasks12:app --queue mial", APP, "no handler for queue 'mial', but for queue 'mail'"),
+        ("tasks13:app --outbox mail", APP, "no handler for outbox 'mail', but for queue 'mail'"),
         ("tasks8:undecorated", APP, "lifespan failed: TypeError: lifespan returned async_gen"),
         ("tasks9:failing", LIFE, "lifespan failed: OSError: no route to the mail server (/"),
     ],
@@ -878,7 +934,7 @@ def test_an_app_that_cannot_be_run_is_told_in_one_sentence(
     if text:
         (tmp_path / f"{spec.partition(':')[0]}.py").write_text(text)
 
-    done = alkstore("worker", spec, "--no-schedules")
+    done = alkstore("worker", *spec.split(), "--no-schedules")
 
     assert (2 if ":" not in spec else 1) == done.exit_code
     assert sentence in done.stderr

@@ -23,11 +23,12 @@ from alkstore_core.worker import App
 from alkstore_core.worker import run as run_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Coroutine
+    from collections.abc import AsyncGenerator, Collection, Coroutine, Sequence
     from types import TracebackType
 
     from alkstore_core import Store
 
+_ONLY = "Serve this {0}, and nothing that is not named, too."
 _LEVELS = ("debug", "info", "warning", "error")
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,17 @@ _log = logging.getLogger(__name__)
 
 @click.command(short_help="Run the handlers of an App, and fire schedules.")
 @click.argument("app", metavar="MODULE:APP")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help=_ONLY.format("queue"))
+@click.option("--outbox", "outboxes", multiple=True, metavar="NAME", help=_ONLY.format("outbox"))
+@click.option(
+    "--consumer", "consumers", multiple=True, metavar="NAME", help=_ONLY.format("consumer")
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many handlers at once for each queue and outbox, where a decorator does not say.",
+)
 @click.option("--no-schedules", is_flag=True, help="Leave schedules to other processes.")
 @click.option(
     "--log-level",
@@ -44,11 +56,23 @@ _log = logging.getLogger(__name__)
     help="Of the lines on stderr, unless the application sets logging up.",
 )
 @url_option
-def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> None:
+def worker(
+    app: str,
+    url: str | None,
+    queues: Sequence[str],
+    outboxes: Sequence[str],
+    consumers: Sequence[str],
+    concurrency: int | None,
+    log_level: str,
+    *,
+    no_schedules: bool,
+) -> None:
     """Run the handlers of an App, and fire schedules, until SIGTERM or ctrl-C.
 
     APP is the name of an alkstore_core.worker.App in MODULE, which is looked for in the working
     directory, too. The first signal ends what runs in order, a second one without grace.
+
+    With --queue, --outbox or --consumer, each as often as needed, only the handlers of those run.
     """
     found = load(app)
     logging.basicConfig(
@@ -57,7 +81,8 @@ def worker(app: str, url: str | None, log_level: str, *, no_schedules: bool) -> 
     # Seven lines of its own plumbing before the first of ours.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     try:
-        _run(_work(url, found, schedules=not no_schedules))
+        chosen = {"queues": queues, "outboxes": outboxes, "consumers": consumers}
+        _run(_work(url, found, {**chosen, "concurrency": concurrency}, schedules=not no_schedules))
     except BaseExceptionGroup as errors:
         told = "; ".join(_told(error) for error in errors.exceptions)
         raise Refused(f"several of them failed: {told}") from None
@@ -109,13 +134,14 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
                 return
 
 
-async def _work(url: str | None, app: App, *, schedules: bool) -> None:
+async def _work(url: str | None, app: App, options: dict[str, Any], *, schedules: bool) -> None:
+    """Run what `options` leave of the App; they are those of `App.runners`."""
     path = file_of(url or "")
     made = path is not None and not exists(path)
     async with opened(url, create=True) as store:
         where = str(path) if path is not None else safe(url or "")
         try:
-            runners = app.runners(store)
+            runners = app.runners(store, **options)
         except (AlkstoreError, TypeError, ValueError) as error:
             raise Refused(f"the App cannot be run: {error}") from None
         if not runners and not schedules:
@@ -127,7 +153,8 @@ async def _work(url: str | None, app: App, *, schedules: bool) -> None:
             _log.info("on %s: %s", where, ", ".join(served))
         else:
             _log.warning("on %s: the App has no handler, only schedules are fired", where)
-        await _tell_unserved(store, served)
+        # What was left out here is another process's.
+        await _tell_unserved(store, [f"{kind} {name!r}" for kind, name in app.handled])
         async with _lifespan(app, store):
             await run_all(*runners, schedules=store if schedules else None)
 
@@ -158,11 +185,11 @@ async def _tell_unserved(store: Store, served: Collection[str]) -> None:
     waiting = [f"{queue.kind} {queue.name!r}" for queue in seen.queues if queue.stats.ready]
     for what in waiting:
         if what not in served:
-            _log.warning("jobs wait in %s, which no handler of this process serves", what)
+            _log.warning("jobs wait in %s, which the App has no handler for", what)
     for schedule in seen.schedules:
         if (what := f"queue {schedule.queue!r}") not in (*served, *waiting):
             _log.warning(
-                "schedule %r fills %s, which no handler of this process serves",
+                "schedule %r fills %s, which the App has no handler for",
                 schedule.name,
                 what,
             )

@@ -11,7 +11,7 @@ from alkstore_core.worker.running import run
 from alkstore_core.worker.workers import OutboxWorker, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from contextlib import AbstractAsyncContextManager
 
     from alkstore_core.jobs import JobHandle
@@ -53,7 +53,7 @@ class App:
         self._timeout = timeout
         self._grace = grace
         self._middlewares = checked_middlewares(middlewares)
-        self._makers: dict[tuple[str, ...], Callable[[Store], Runner]] = {}
+        self._makers: dict[tuple[str, ...], Callable[[Store, int], Runner]] = {}
 
     def handler(
         self,
@@ -71,10 +71,11 @@ class App:
 
         """
         _check_names('handler("queue")', queue)
-        options = self._options(concurrency, timeout, middlewares)
+        options = self._options(timeout, middlewares)
 
-        def make(store: Store, function: Handler) -> Worker:
-            return Worker(store, queue, function, **options)
+        def make(store: Store, function: Handler, most: int) -> Worker:
+            own = most if concurrency is None else concurrency
+            return Worker(store, queue, function, concurrency=own, **options)
 
         return self._registering(("queue", queue), make)
 
@@ -94,10 +95,11 @@ class App:
 
         """
         _check_names('outbox("name")', name)
-        options = self._options(concurrency, timeout, middlewares)
+        options = self._options(timeout, middlewares)
 
-        def make(store: Store, function: Handler) -> OutboxWorker:
-            return OutboxWorker(store, name, function, **options)
+        def make(store: Store, function: Handler, most: int) -> OutboxWorker:
+            own = most if concurrency is None else concurrency
+            return OutboxWorker(store, name, function, concurrency=own, **options)
 
         return self._registering(("outbox", name), make)
 
@@ -121,7 +123,7 @@ class App:
         _check_names('consumer("stream", "name")', stream, name)
         around = checked_middlewares(middlewares)
 
-        def make(store: Store, function: Handler) -> Consumer:
+        def make(store: Store, function: Handler, most: int) -> Consumer:  # noqa: ARG001
             return Consumer(
                 store,
                 stream,
@@ -136,16 +138,35 @@ class App:
 
         return self._registering(("consumer", name, "stream", stream), make)
 
-    def runners(self, store: Store) -> list[Runner]:
+    @property
+    def handled(self) -> list[tuple[str, str]]:
+        """What has a handler, as kind and name: `("queue", "mail")`, or an outbox or consumer."""
+        return [(kind, name) for kind, name, *_ in self._makers]
+
+    def runners(
+        self,
+        store: Store,
+        *,
+        queues: Iterable[str] = (),
+        outboxes: Iterable[str] = (),
+        consumers: Iterable[str] = (),
+        concurrency: int | None = None,
+    ) -> list[Runner]:
         """A worker or consumer for each handler, not begun yet.
+
+        With `queues`, `outboxes` or `consumers` it is only for the handlers of those, whatever the
+        consumer's stream. `concurrency` takes the place of what the `App` was given: a decorator's
+        own stands.
 
         Raises:
             TypeError: a handler's signature cannot be served.
-            ValueError: an option is out of range.
+            ValueError: an option is out of range, or what is named has no handler.
             InvalidName: a name is not legal; `ReservedName` likewise.
 
         """
-        return [make(store) for make in self._makers.values()]
+        most = self._concurrency if concurrency is None else concurrency
+        chosen = self._chosen(queue=queues, outbox=outboxes, consumer=consumers)
+        return [make(store, most) for key, make in self._makers.items() if key[:2] in chosen]
 
     async def run(
         self,
@@ -177,29 +198,38 @@ class App:
             )
         return found
 
+    def _chosen(self, **names: Iterable[str]) -> Collection[tuple[str, ...]]:
+        chosen = {(kind, name) for kind, some in names.items() for name in _listed(kind, some)}
+        for kind, name in sorted(chosen.difference(self.handled)):
+            has = ", ".join(f"{kind} {name!r}" for kind, name in sorted(self.handled))
+            raise ValueError(f"there is no handler for {kind} {name!r}, but for {has or 'nothing'}")
+        return chosen or self.handled
+
     def _options(
-        self,
-        concurrency: int | None,
-        timeout: float | None,
-        middlewares: Iterable[Middleware[JobHandle]],
+        self, timeout: float | None, middlewares: Iterable[Middleware[JobHandle]]
     ) -> dict[str, Any]:
         return {
-            "concurrency": self._concurrency if concurrency is None else concurrency,
             "timeout": self._timeout if timeout is None else timeout,
             "grace": self._grace,
             "middlewares": (*self._middlewares, *checked_middlewares(middlewares)),
         }
 
     def _registering(
-        self, key: tuple[str, ...], make: Callable[[Store, Handler], Runner]
+        self, key: tuple[str, ...], make: Callable[[Store, Handler, int], Runner]
     ) -> Callable[[H], H]:
         def register(function: H) -> H:
             if key in self._makers:
                 raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
-            self._makers[key] = lambda store: make(store, function)
+            self._makers[key] = lambda store, most: make(store, function, most)
             return function
 
         return register
+
+
+def _listed(kind: str, names: Iterable[str]) -> Iterable[str]:
+    if isinstance(names, str):
+        raise TypeError(f"the names of {kind} handlers come as a list: [{names!r}]")
+    return names
 
 
 def _check_names(usage: str, *names: object) -> None:
