@@ -62,6 +62,7 @@ class Seen:
     held: dict[str, float] = field(factory=dict)
     failed: dict[str, str] = field(factory=dict)
     cut: set[str] = field(factory=set)
+    mistaken: set[str] = field(factory=set)
 
     def note(self, task: Task, answer: Mapping[str, Any]) -> None:
         """Take the answer to one property; a later one counts."""
@@ -72,6 +73,8 @@ class Seen:
             self.held[id_] = seconds
         else:
             self.failed[id_] = error
+            if answer.get("mistaken"):
+                self.mistaken.add(id_)
             if seconds >= task.seconds[id_]:
                 self.cut.add(id_)
 
@@ -145,6 +148,9 @@ class Matrix:
         self._do(list(self._doubtful(seen)), seen)
         for id_, mine in seen.items():
             faults += faults_of_saboteur(id_, self.table[id_], mine.held, mine.failed)
+            if mine.mistaken:
+                other = min(mine.mistaken)
+                faults.append(f"{id_}: falls over itself in {other}: {mine.failed.get(other)}")
         return seen, list(dict.fromkeys(faults))
 
     def run_model(self, ids: Sequence[str]) -> tuple[dict[str, Seen], list[str]]:

@@ -13,11 +13,13 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sabotage
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 
     from alkstore_contract.harness import Harness
     from alkstore_contract.properties import Property
+
+
+MISTAKES = (
+    r"^(AttributeError|ImportError|IndexError|KeyError|NameError|TypeError|UnboundLocalError)\b"
+)
+"""What no saboteur raises on purpose: it does not do what its table says, but falls over."""
 
 
 class TooLongError(BaseException):
@@ -70,7 +78,20 @@ def attempt(harness: Harness, prop: Property, seconds: float) -> dict[str, Any]:
     except BaseException as stray:  # noqa: BLE001 - a saboteur may let anything through.
         error = repr(stray)
     told = None if error is None else error.strip().splitlines()[-1]
-    return {"property": prop.id, "error": told, "seconds": time.perf_counter() - began}
+    seconds = time.perf_counter() - began
+    mistaken = error is not None and is_mistaken(error)
+    return {"property": prop.id, "error": told, "seconds": seconds, "mistaken": mistaken}
+
+
+def is_mistaken(error: str) -> bool:
+    """Whether a traceback, or one that led to it, ends by a mistake in a saboteur's own line."""
+    blocks = re.split(r"^Traceback ", error, flags=re.MULTILINE)
+    return any(
+        (frames := re.findall(r'^  File "(.+)", line ', block, flags=re.MULTILINE))
+        and Path(frames[-1]).parent.name == "saboteurs"
+        and re.search(MISTAKES, block, flags=re.MULTILINE)
+        for block in blocks
+    )
 
 
 def trace(harness: Harness, prop: Property, seconds: float) -> dict[str, Any]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import traceback
 
 import pytest
-from matrix import Matrix
+from matrix import Matrix, Seen
 from matrix import main as run_matrix
+from matrix_worker import is_mistaken
 from workers import Task, run_tasks
+
+from alkstore_core import DatabaseError
 
 pytestmark = pytest.mark.once
 
@@ -124,3 +128,30 @@ def test_a_process_that_cannot_start_is_an_error_at_once():
     with pytest.raises(ExceptionGroup) as raised:
         asyncio.run(run_tasks("no_such_subject", [Task("mem", None, {"a.b": 1.0})], print, jobs=1))
     assert "cannot start" in str(raised.value.exceptions[0])
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "mistaken"),
+    [
+        ("saboteurs/queues.py", "None.nothing", True),
+        ("saboteurs/queues.py", "{}[1]", True),
+        ("saboteurs/queues.py", "raise DatabaseError('refused')", False),
+        ("suite/queues.py", "None.nothing", False),
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "try:\n  {}\nexcept Exception: raise OSError"])
+def test_a_saboteur_that_falls_over_itself_is_told(where, line, mistaken, around):
+    """Its property fails, but for nothing that it says of the fault; also where that is hidden."""
+    code = compile(around.format(line), f"/somewhere/{where}", "exec")
+    try:
+        exec(code, {"DatabaseError": DatabaseError})
+    except Exception:  # noqa: BLE001 - whichever it is
+        text = traceback.format_exc()
+    assert mistaken == is_mistaken(text)
+
+
+def test_a_process_that_ended_has_made_no_mistake():
+    """Its answer is made by who waited for it."""
+    seen = Seen()
+    seen.note(Task("mem", "a.b", {"a.b": 1.0}), {"property": "a.b", "error": "x", "seconds": 0.1})
+    assert (set(), {"a.b": "x"}) == (seen.mistaken, seen.failed)

@@ -34,8 +34,8 @@ _homes = []
 
 
 def _has_everything(subject, address):
-    """Whether something of each kind is in that database."""
-    rows = subject._databases[address].connection.execute(
+    """Whether something of each kind is in that database of the memory engine's harness."""
+    rows = subject._base._databases[address].connection.execute(
         "SELECT 1 FROM __alkstore_locks, __alkstore_schedules, __alkstore_events LIMIT 1"
     )
     return rows.fetchone() is not None

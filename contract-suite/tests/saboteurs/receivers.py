@@ -131,9 +131,11 @@ SABOTEURS = {
     "receivers.neighbours": Saboteur(
         core("hub:Hub._detach", _takes_its_neighbours),
         also={
-            "receivers.attached": "it closes receivers beside one another",
             "receivers.final": "it closes a receiver beside another",
             "receivers.stop.thread": "it stops two of three receivers",
+            "scheduler.fire.unscheduled": "one of its runners ends beside another",
+            "scheduler.standby": "one of its runners ends beside another",
+            "scheduler.two_runners": "one of its runners ends beside another",
         },
         stateful=True,
     ),

@@ -255,6 +255,7 @@ SABOTEURS = {
             "transactions.begin.cancelled": "it has as many",
             "transactions.dropped.again": "it loses even more",
             "streams.no_skip.concurrent": "so many of its transactions are rolled back",
+            "copy.resumed": "it is interrupted as often",
         },
     ),
     "transactions.refused": Saboteur(
