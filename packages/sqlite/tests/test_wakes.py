@@ -7,12 +7,14 @@ import statistics
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from alkstore_core import DatabaseError, EnqueueOpts, QueueOpts, StopToken
+from alkstore_core import DatabaseError, EnqueueOpts, ManualClock, QueueOpts, StopToken
 from alkstore_core.sql.signals import CHANNELS_SINCE
 from alkstore_sqlite import SqliteStore
+from alkstore_sqlite import watcher as watcher_module
 from alkstore_sqlite.probe import TableProbe
 
 
@@ -462,3 +464,42 @@ async def test_who_attaches_while_the_watcher_looks_misses_nothing(path, monkeyp
             await store.notify("late")
             go_on.set()
             assert "late" == (await soon(late.recv())).channel
+
+
+@pytest.mark.parametrize("which", ["monotonic", "time"])
+@pytest.mark.parametrize("where", ["_nap", "_data_version", "_probe"])
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+async def test_who_was_away_for_an_hour_misses_nothing(path, sql, monkeypatch, which, where, first):
+    """The row of a channel may be gone by then: a process stood still, or a clock was set."""
+    stopped, go_on = threading.Event(), threading.Event()
+    passed = 0.0
+    times = {name: getattr(time, name) for name in ("monotonic", "time", "sleep")}
+    times[which] = lambda: getattr(time, which)() + passed
+    clock = ManualClock(int(time.time()))
+    async with SqliteStore(path) as store, SqliteStore(path, clock=clock) as other:
+        watcher = store._runtime.engine.signals._watcher
+        subject = watcher if hasattr(watcher, where) else watcher_module
+        real = getattr(subject, where)
+
+        def stand_still(*args):
+            found = None if first else real(*args)
+            stopped.set()
+            assert go_on.wait(10)
+            return real(*args) if first else found
+
+        async with store.listen("news") as news, store.listen("weather") as weather:
+            await other.notify("news")
+            await soon(news.recv())
+            monkeypatch.setattr(watcher_module, "time", SimpleNamespace(**times))
+            monkeypatch.setattr(subject, where, stand_still)
+            if where == "_probe":  # Which is asked when something has changed.
+                await other.notify("news")
+            assert await asyncio.to_thread(stopped.wait, 10)
+            await other.notify("weather")
+            await clock.advance(3_601)
+            await other.notify("elsewhere")
+            assert [("elsewhere",)] == sql("SELECT channel FROM __alkstore_channels")
+            passed = 3_601.0
+            go_on.set()
+
+            assert "weather" == (await soon(weather.recv())).channel

@@ -148,9 +148,8 @@ def check_in_transaction(connection: Connection) -> None:
         DatabaseError: SQLite rolled it back by itself, or somebody ended it behind its back.
 
     """
-    if not is_autocommit(connection) and not in_transaction(
-        connection.connection.driver_connection
-    ):
+    driver = connection.connection.driver_connection
+    if not in_transaction(driver) and not is_autocommit(connection):
         raise no_transaction()
 
 

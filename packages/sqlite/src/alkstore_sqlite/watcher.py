@@ -12,6 +12,7 @@ import asyncio
 import collections
 import contextlib
 import logging
+import operator
 import sqlite3
 import threading
 import time
@@ -30,6 +31,11 @@ IDENTITY_SECONDS = 0.1
 """How often to make sure that the path still names the file that was opened."""
 
 NAP_SECONDS = 0.05
+
+AWAY_SECONDS = 1800.0
+"""A look that comes so late may be too late for notified channels: their rows, of which nobody
+else needs to know, are kept for an hour. By either clock: rows are as old as the host's says, and
+that may have been set forward."""
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +140,7 @@ class Watcher:
     def _poll(self, connection: sqlite3.Connection) -> None:
         version: int | None = None
         look_again = 0.0
+        looked = _clocks()
         while not self._ending:
             if not self._wanted.is_set():
                 self._wanted.wait()
@@ -141,15 +148,20 @@ class Watcher:
                 continue
             try:
                 if version is None:
+                    looked = _clocks()
                     version = _data_version(connection)
                 self._answer(None)
                 self._nap()
+                began = _clocks()
                 found = _data_version(connection)
                 if found != version:
                     news = self._probe(connection, lambda: self._topics)
+                    if max(map(operator.sub, _clocks(), looked)) > AWAY_SECONDS:
+                        news = [(topic, None) for topic in self._topics]
                     version = found
                     if news:
                         self._post(self._on_news, news)
+                looked = began
             except sqlite3.Error as error:
                 # Not read this time: `version` is unchanged, so the next turn looks again.
                 if judge(error) is not Fault.BUSY:
@@ -188,6 +200,11 @@ class Watcher:
             self._thread = None
             logger.error("alkstore: watching %s ended, receivers close: %s", self._path, failure)
             self._on_death()
+
+
+def _clocks() -> tuple[float, float]:
+    """This moment, as time goes by and as the host has it."""
+    return time.monotonic(), time.time()
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
