@@ -82,6 +82,14 @@ SABOTEURS = {
         },
         stateful=True,
     ),
+    "transactions.enqueue.handle": Saboteur(
+        arguments(
+            "insert_jobs",
+            lambda queue, payloads, spec: (queue, payloads, evolve(spec, backoff_base_s=5)),
+            where="tx",
+        ),
+        stateful=True,
+    ),
     "transactions.enqueue.stamps": Saboteur(
         arguments(
             "insert_jobs",
@@ -90,6 +98,7 @@ SABOTEURS = {
         ),
         also={
             "queues.stamps.tx": "it is the same promise, seen from the queue",
+            "transactions.enqueue.handle": "it wants another visibility timeout as well",
             "scheduler.fire.stamps": "jobs are fired in transactions",
         },
         stateful=True,

@@ -42,6 +42,7 @@ LEFT_OUT = {
         "mark_settled": "for batch calls, which unwrap the handle",
         "on_heartbeat": "for workers, which run on the loop",
     },
+    Queue: {"spec": "for transactions, which unwrap the handle"},
     WakeReceiver: {"end": "for the store that closes"},
     EventReceiver: {"end": "for the store that closes"},
 }
@@ -49,6 +50,7 @@ LEFT_OUT = {
 ADDED = {
     Store: {"call", "join", "run", "wrapped"},
     JobHandle: {"wrapped"},
+    Queue: {"wrapped"},
     WakeReceiver: {"until_idle"},
     EventReceiver: {"until_idle"},
     TxHandle: {"call"},

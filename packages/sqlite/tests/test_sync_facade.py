@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from alkstore_core import DatabaseError
+from alkstore_core import DatabaseError, QueueOpts
 from alkstore_core.overview import overview
 from alkstore_core.sync import SyncStore
 from alkstore_core.sync.transactions import SyncTransaction
@@ -172,3 +172,14 @@ async def test_a_store_opened_after_the_fork_works(path, spawn, integrity):
     assert "4" == await child.expect("parent")
     assert [] == await child.succeed()
     assert "ok" == integrity()
+
+
+def test_a_queues_handle_rides_in_your_own_transaction(store, engine):
+    """With its options; the asynchronous one inside does as well."""
+    queue = store.queue("q", QueueOpts(visibility_timeout_s=7))
+    with Session(engine) as session:
+        tx = store.join(session)
+        ids = [tx.enqueue_tx(queue, 1), *tx.enqueue_many_tx(queue.wrapped, [2])]
+        session.commit()
+
+    assert [7, 7] == [queue.get_job(number).visibility_timeout_s for number in ids]

@@ -188,6 +188,38 @@ async def enqueue_stamps(case: Case) -> None:
         expect_equal(stamps, (300, 3, 5, None), "visibility, attempts, backoff, retention")
 
 
+@prop("transactions.enqueue.handle", decided="Queues/Stamps")
+async def enqueue_handle(case: Case) -> None:
+    """`enqueue_tx` of a queue's handle stamps the options of that handle."""
+    store = await case.store()
+    queue = store.queue(
+        "work",
+        QueueOpts(
+            visibility_timeout_s=7, max_attempts=9, backoff_base_s=1, dead_letter_retention_s=90
+        ),
+    )
+    async with store.transaction() as tx:
+        ids = [
+            await tx.enqueue_tx(queue, 1),
+            *await tx.enqueue_many_tx(queue, [2, 3]),
+            await tx.enqueue_tx(queue, 4, EnqueueOpts(max_attempts=2)),
+        ]
+    found = [await queue.get_job(number) for number in ids]
+    stamps = [
+        job
+        and (
+            job.payload,
+            job.visibility_timeout_s,
+            job.max_attempts,
+            job.backoff_base_s,
+            job.dead_letter_retention_s,
+        )
+        for job in found
+    ]
+    expected = [(b"1", 7, 9, 1, 90), (b"2", 7, 9, 1, 90), (b"3", 7, 9, 1, 90), (b"4", 7, 2, 1, 90)]
+    expect_equal(stamps, expected, "payload, visibility, attempts, backoff, retention")
+
+
 @prop("transactions.enqueue.options", decided="Queues/Enqueue")
 async def enqueue_options(case: Case) -> None:
     """The options of `enqueue_tx` are resolved as those of `enqueue` are."""

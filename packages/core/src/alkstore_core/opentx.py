@@ -27,7 +27,7 @@ class OpenTx:
 
     def __init__(self, runtime: Runtime, session: TxSession, lease: Lease | None) -> None:
         self.session = session
-        self._runtime = runtime
+        self.runtime = runtime
         self._lease = lease
         self._lock = asyncio.Lock()
         # Texts, not exceptions: a traceback would keep the handle alive and end the drop rule.
@@ -53,11 +53,6 @@ class OpenTx:
         """Whether it was committed, and the database said so."""
         return self._committed
 
-    @property
-    def notify_limit(self) -> int | None:
-        """The engine's largest notify payload."""
-        return self._runtime.engine.notify_limit
-
     def check(self) -> None:
         """Refuse a spent handle, and other loops.
 
@@ -66,7 +61,7 @@ class OpenTx:
             Closed: the store was closed.
 
         """
-        self._runtime.check_home()
+        self.runtime.check_home()
         self._check_open()
 
     async def __aenter__(self) -> Session:
@@ -91,25 +86,25 @@ class OpenTx:
             if exc is not None and not isinstance(exc, Exception):
                 # Before the lock is free: the next call must not run on what is half done.
                 reason = spent("rolled back, because a call in it was cancelled")
-                await quietly(self._runtime.finish(self._undo(reason)))
+                await quietly(self.runtime.finish(self._undo(reason)))
         finally:
             self._lock.release()
 
     async def commit(self) -> None:
         """Commit, and free everything, whatever comes of it."""
         self.check()
-        await self._runtime.finish(self._commit())
+        await self.runtime.finish(self._commit())
 
     async def rollback(self) -> None:
         """Roll back on the caller's demand; a spent transaction stays what it is."""
-        self._runtime.check_home()
+        self.runtime.check_home()
         self._ended_by_caller = self._ended_by_caller or self._ended is None
         await self.end(spent("rolled back"))
 
     async def end(self, reason: tuple[type[AlkstoreError], str]) -> None:
         """Roll back unless it was ended before; later uses raise `reason`."""
         if self._ended is None:
-            await self._runtime.finish(self._rollback(reason))
+            await self.runtime.finish(self._rollback(reason))
 
     def abandon(self) -> None:
         """The handle is lost: its task may wait for the writer like everybody."""
@@ -128,7 +123,7 @@ class OpenTx:
             self._roll_back_soon(spent("dropped"))
 
     def _roll_back_soon(self, reason: tuple[type[AlkstoreError], str]) -> None:
-        self._runtime.persist(lambda: quietly(self._rollback(reason)))
+        self.runtime.persist(lambda: quietly(self._rollback(reason)))
 
     def _check_open(self) -> None:
         if self._ended is not None:
@@ -170,7 +165,7 @@ class OpenTx:
             self._free()
 
     def _free(self) -> None:
-        self._runtime.transactions.discard(self)
+        self.runtime.transactions.discard(self)
         if self._lease is not None:
             self._lease.release()
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from alkstore_core.errors import CodecError
+from alkstore_core.errors import CodecError, DatabaseError
 from alkstore_core.jsontree import MAX_DIGITS, is_plain, to_plain
 from alkstore_core.structuring import structure_value
 
@@ -47,6 +48,26 @@ def encode_payload(value: Any) -> bytes:
     if len(data) > MAX_DIGITS and sys.get_int_max_str_digits() != MAX_DIGITS:
         to_plain(tree)
     return data
+
+
+def encode_payloads(payloads: Iterable[Any]) -> list[bytes]:
+    """Encode each payload.
+
+    Raises:
+        CodecError: one of them is not JSON.
+        DatabaseError: `payloads` is no collection of payloads, such as a single str.
+
+    """
+    if isinstance(payloads, (str, bytes, dict)) or not isinstance(payloads, Iterable):
+        detail = f"payloads must be a sequence of payloads, not one {type(payloads).__name__}"
+        raise DatabaseError(detail) from TypeError(detail)
+    encoded: list[bytes] = []
+    for index, payload in enumerate(payloads):
+        try:
+            encoded.append(encode_payload(payload))
+        except CodecError as error:
+            raise CodecError(f"payload {index}: {error}") from error.__cause__
+    return encoded
 
 
 def decode_payload(data: bytes) -> Any:

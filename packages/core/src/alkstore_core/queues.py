@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 from alkstore_core.claiming import claim
 from alkstore_core.completion import Attaching
@@ -10,8 +10,7 @@ from alkstore_core.errors import DatabaseError
 from alkstore_core.integers import check_duration, check_i64
 from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
-from alkstore_core.payload import encode_payload
-from alkstore_core.requests import encode_all
+from alkstore_core.payload import encode_payload, encode_payloads
 from alkstore_core.spi import Topic
 from alkstore_core.values import JobState
 from alkstore_core.wakes import WakeReceiver
@@ -19,6 +18,7 @@ from alkstore_core.wakes import WakeReceiver
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from alkstore_core.jobspec import JobSpec
     from alkstore_core.policy.options import OptionResolver
     from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Claim
@@ -274,7 +274,10 @@ class JobSource:
 
 @final
 class Queue(JobSource):
-    """A queue of one name. Its options are stamped on the jobs that this handle enqueues."""
+    """A queue of one name. Its options are stamped on the jobs that this handle enqueues.
+
+    In a transaction, `tx.enqueue_tx(queue, payload)` does the same.
+    """
 
     __slots__ = ("_resolver", "_spec")
 
@@ -291,8 +294,8 @@ class Queue(JobSource):
 
         """
         data = encode_payload(payload)
-        spec = self._spec if opts is None else self._resolver.resolve(opts)
         runtime = self._runtime
+        spec = self.spec(opts, runtime)
         if runtime.slot.taken:
             await runtime.turn("enqueue", "enqueue_tx")
         session = runtime.session()
@@ -307,15 +310,43 @@ class Queue(JobSource):
             CodecError: a payload is not JSON, or the headers are not storable.
 
         """
-        data = encode_all(payloads)
-        spec = self._spec if opts is None else self._resolver.resolve(opts)
+        data = encode_payloads(payloads)
         runtime = self._runtime
+        spec = self.spec(opts, runtime)
         if runtime.slot.taken:
             await runtime.turn("enqueue_many", "enqueue_many_tx")
         session = runtime.session()
         if not data:
             return []
         return await session.insert_jobs(self._name, data, spec, wake=self._wake)
+
+    def spec(self, opts: EnqueueOpts | None, runtime: Runtime) -> JobSpec:
+        """What is stored with a job that this handle enqueues, in a store of that runtime.
+
+        Raises:
+            DatabaseError: that is another store than the handle's, or an option is not an i64.
+            CodecError: the headers are not storable.
+
+        """
+        if runtime is not self._runtime:
+            raise DatabaseError(
+                f"queue {self._name!r} is a handle of another store than the transaction: pass "
+                "its name, or a handle of this one"
+            )
+        return self._spec if opts is None else self._resolver.resolve(opts)
+
+
+class Wrapper(Protocol):
+    """A queue's handle for code that blocks."""
+
+    @property
+    def wrapped(self) -> Queue:
+        """The asynchronous handle."""
+
+
+def unwrapped(queue: str | Queue | Wrapper) -> str | Queue:
+    """The asynchronous handle of a blocking one; what is none stays as it is."""
+    return cast("str | Queue", getattr(queue, "wrapped", queue))
 
 
 def _handle(item: object, call: str) -> JobHandle:

@@ -7,23 +7,24 @@ one primitive of `Session`, in order; `wake` is last where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alkstore_core.errors import CodecError, DatabaseError, PayloadTooLarge
+from alkstore_core.errors import PayloadTooLarge
 from alkstore_core.headers import encode_headers
 from alkstore_core.integers import check_i64
 from alkstore_core.names import backing_queue, check_label, check_name
-from alkstore_core.payload import encode_payload
+from alkstore_core.payload import encode_payload, encode_payloads
 from alkstore_core.policy.every import parse_every
 from alkstore_core.policy.options import OUTBOX, PLAIN
+from alkstore_core.queues import Queue
 from alkstore_core.spi import Entry, ScheduleEntry, Topic
 from alkstore_core.values import ScheduleOpts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from alkstore_core.jobspec import JobSpec
+    from alkstore_core.runtime import Runtime
     from alkstore_core.values import EnqueueOpts
 
 SCHEDULES = Topic("schedules", "")
@@ -84,17 +85,26 @@ class GetJob(NamedTuple):
     job_id: int
 
 
-def enqueue(queue: str, payload: Any, opts: EnqueueOpts | None) -> InsertJobs:
-    """One job, with a plain queue's defaults."""
-    name = check_name("queue", queue)
-    data = encode_payload(payload)
-    return InsertJobs(name, (data,), PLAIN.resolve(opts), (Topic("queue", name),))
+def enqueue(
+    queue: str | Queue, payload: Any, opts: EnqueueOpts | None, runtime: Runtime
+) -> InsertJobs:
+    """One job, with the options of the queue's handle, or with a plain queue's defaults."""
+    name, spec = _stamped(queue, opts, runtime)
+    return InsertJobs(name, (encode_payload(payload),), spec, (Topic("queue", name),))
 
 
-def enqueue_many(queue: str, payloads: Iterable[Any], opts: EnqueueOpts | None) -> InsertJobs:
-    """Several jobs, with a plain queue's defaults."""
-    name = check_name("queue", queue)
-    return InsertJobs(name, encode_all(payloads), PLAIN.resolve(opts), (Topic("queue", name),))
+def enqueue_many(
+    queue: str | Queue, payloads: Iterable[Any], opts: EnqueueOpts | None, runtime: Runtime
+) -> InsertJobs:
+    """As `enqueue`, for several jobs."""
+    name, spec = _stamped(queue, opts, runtime)
+    return InsertJobs(name, encode_payloads(payloads), spec, (Topic("queue", name),))
+
+
+def _stamped(queue: str | Queue, opts: EnqueueOpts | None, runtime: Runtime) -> tuple[str, JobSpec]:
+    if isinstance(queue, Queue):
+        return queue.name, queue.spec(opts, runtime)
+    return check_name("queue", queue), PLAIN.resolve(opts)
 
 
 def outbox_enqueue(outbox: str, payload: Any, opts: EnqueueOpts | None) -> InsertJobs:
@@ -122,7 +132,7 @@ def publish_with_key(stream: str, key: str, payload: Any, headers: dict[str, str
 def publish_many(stream: str, payloads: Iterable[Any]) -> Append:
     """Several events without a key."""
     name = check_name("stream", stream)
-    entries = [Entry(data) for data in encode_all(payloads)]
+    entries = [Entry(data) for data in encode_payloads(payloads)]
     return Append(name, entries, (Topic("stream", name),))
 
 
@@ -190,23 +200,3 @@ def schedule(
         expires=resolved.expires,
         headers=resolved.headers,
     )
-
-
-def encode_all(payloads: Iterable[Any]) -> list[bytes]:
-    """Encode each payload.
-
-    Raises:
-        CodecError: one of them is not JSON.
-        DatabaseError: `payloads` is no collection of payloads, such as a single str.
-
-    """
-    if isinstance(payloads, (str, bytes, dict)) or not isinstance(payloads, Iterable):
-        detail = f"payloads must be a sequence of payloads, not one {type(payloads).__name__}"
-        raise DatabaseError(detail) from TypeError(detail)
-    encoded: list[bytes] = []
-    for index, payload in enumerate(payloads):
-        try:
-            encoded.append(encode_payload(payload))
-        except CodecError as error:
-            raise CodecError(f"payload {index}: {error}") from error.__cause__
-    return encoded

@@ -59,8 +59,9 @@ class TxHandle(TxOps):
     def _turn(self) -> contextlib.AbstractAsyncContextManager[Session]:
         return self._tx
 
-    def _notify_limit(self) -> int | None:
-        return self._tx.notify_limit
+    @property
+    def _runtime(self) -> Runtime:
+        return self._tx.runtime
 
 
 def _dropped(loop: asyncio.AbstractEventLoop, tx: OpenTx) -> None:

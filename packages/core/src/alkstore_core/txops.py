@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractAsyncContextManager
 
+    from alkstore_core.queues import Queue
+    from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Session
     from alkstore_core.values import EnqueueOpts, Job, StreamEvent
 
@@ -34,26 +36,30 @@ class TxOps(ABC):
     def _turn(self) -> AbstractAsyncContextManager[Session]:
         """The session, for one call."""
 
+    @property
     @abstractmethod
-    def _notify_limit(self) -> int | None:
-        """The engine's largest notify payload."""
+    def _runtime(self) -> Runtime:
+        """What all handles of the store share."""
 
-    async def enqueue_tx(self, queue: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
+    async def enqueue_tx(
+        self, queue: str | Queue, payload: Any, opts: EnqueueOpts | None = None
+    ) -> int:
         """A job is in the queue once the transaction commits; returns its id.
 
-        It gets a plain queue's defaults (300 s visibility, 3 attempts, backoff from 5 s), not
-        those of some `Queue` handle.
+        It gets the options of the `Queue` that is given; by a name alone a plain queue's defaults
+        (300 s visibility, 3 attempts, backoff from 5 s), whatever options handles have.
 
         Raises:
             CodecError: the payload is not JSON, or the headers are not storable.
+            DatabaseError: the queue is a handle of another store, or as everywhere.
 
         """
-        name, payloads, spec, wake = requests.enqueue(queue, payload, opts)
+        name, payloads, spec, wake = requests.enqueue(queue, payload, opts, self._runtime)
         async with self._turn() as session:
             return (await session.insert_jobs(name, payloads, spec, wake=wake))[0]
 
     async def enqueue_many_tx(
-        self, queue: str, payloads: Iterable[Any], opts: EnqueueOpts | None = None
+        self, queue: str | Queue, payloads: Iterable[Any], opts: EnqueueOpts | None = None
     ) -> list[int]:
         """As `enqueue_tx`, for several payloads in one round trip; ids in input order.
 
@@ -61,7 +67,8 @@ class TxOps(ABC):
             CodecError: a payload is not JSON, or the headers are not storable.
 
         """
-        name, data, spec, wake = requests.enqueue_many(queue, payloads, opts)
+        runtime = self._runtime
+        name, data, spec, wake = requests.enqueue_many(queue, payloads, opts, runtime)
         async with self._turn() as session:
             return await session.insert_jobs(name, data, spec, wake=wake) if data else []
 
@@ -123,7 +130,7 @@ class TxOps(ABC):
             PayloadTooLarge: the engine cannot carry it.
 
         """
-        topics = requests.notify(channel, payload, self._notify_limit())
+        topics = requests.notify(channel, payload, self._runtime.engine.notify_limit)
         async with self._turn() as session:
             await session.signal(topics)
 

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session as OrmSession
 
 from alkstore_core.errors import DatabaseError
+from alkstore_core.queues import unwrapped
 from alkstore_core.sql.connection_drivers import AsyncConnectionDriver, ConnectionDriver
 from alkstore_core.sql.faults import refused
 from alkstore_core.txops import TxOps
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+    from alkstore_core.queues import Queue, Wrapper
     from alkstore_core.runtime import Runtime
     from alkstore_core.spi import Session
     from alkstore_core.sql.op import Driver
@@ -33,7 +35,7 @@ class _OneTransaction:
     """Holds a joined object to the transaction in which it was first used."""
 
     def __init__(self, runtime: Runtime, engine: SqlEngine) -> None:
-        self._runtime = runtime
+        self.runtime = runtime
         self._engine = engine
         self._root: object = None
         self._session: Session | None = None
@@ -46,7 +48,7 @@ class _OneTransaction:
             DatabaseError: the transaction was committed or rolled back.
 
         """
-        self._runtime.check_open()
+        self.runtime.check_open()
         if self._root is None:
             return
         if owner is None or owner.get_transaction() is not self._root:
@@ -64,7 +66,7 @@ class _OneTransaction:
     def session(self, driver: Callable[[], Driver]) -> Session:
         """The one session of the transaction: it may have to remember what was done in it."""
         if self._session is None:
-            self._session = self._runtime.tapped(self._engine.joined_session(driver()))
+            self._session = self.runtime.tapped(self._engine.joined_session(driver()))
         return self._session
 
 
@@ -102,8 +104,9 @@ class JoinedTx(TxOps):
             lambda: AsyncConnectionDriver(connection, self._engine.read_clock, self._engine.schema)
         )
 
-    def _notify_limit(self) -> int | None:
-        return self._engine.notify_limit
+    @property
+    def _runtime(self) -> Runtime:
+        return self._one.runtime
 
 
 class _JoinedSync(TxOps):
@@ -129,8 +132,9 @@ class _JoinedSync(TxOps):
             lambda: ConnectionDriver(connection, self._engine.read_clock, self._engine.schema)
         )
 
-    def _notify_limit(self) -> int | None:
-        return self._engine.notify_limit
+    @property
+    def _runtime(self) -> Runtime:
+        return self._one.runtime
 
 
 class JoinedSyncTx:
@@ -146,15 +150,20 @@ class JoinedSyncTx:
     ) -> None:
         self._tx = _JoinedSync(runtime, engine, target)
 
-    def enqueue_tx(self, queue: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
+    def enqueue_tx(
+        self, queue: str | Queue | Wrapper, payload: Any, opts: EnqueueOpts | None = None
+    ) -> int:
         """A job is in the queue once the transaction commits; returns its id."""
-        return _drive(self._tx.enqueue_tx(queue, payload, opts))
+        return _drive(self._tx.enqueue_tx(unwrapped(queue), payload, opts))
 
     def enqueue_many_tx(
-        self, queue: str, payloads: Iterable[Any], opts: EnqueueOpts | None = None
+        self,
+        queue: str | Queue | Wrapper,
+        payloads: Iterable[Any],
+        opts: EnqueueOpts | None = None,
     ) -> list[int]:
         """As `enqueue_tx`, for several payloads in one round trip; ids in input order."""
-        return _drive(self._tx.enqueue_many_tx(queue, payloads, opts))
+        return _drive(self._tx.enqueue_many_tx(unwrapped(queue), payloads, opts))
 
     def outbox_enqueue_tx(self, outbox: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
         """A message is in the outbox exactly when the business write commits; returns its id."""

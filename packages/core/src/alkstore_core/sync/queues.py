@@ -120,6 +120,11 @@ class SyncQueue(SyncJobSource):
         super().__init__(bridge, queue)
         self._queue = queue
 
+    @property
+    def wrapped(self) -> Queue:
+        """The asynchronous handle."""
+        return self._queue
+
     def enqueue(self, payload: Any, opts: EnqueueOpts | None = None) -> int:
         """The job is in the queue, committed; returns its id."""
         return self._bridge.call(self._queue.enqueue, payload, opts)

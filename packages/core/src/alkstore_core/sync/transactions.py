@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from alkstore_core.errors import DatabaseError
 from alkstore_core.opentx import spent
+from alkstore_core.queues import unwrapped
 from alkstore_core.runtime import quietly
 from alkstore_core.sync.given import collected
 from alkstore_core.transactions import TxHandle
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from alkstore_core.sync.bridge import Bridge
+    from alkstore_core.sync.queues import SyncQueue
     from alkstore_core.transactions import Transaction
     from alkstore_core.values import EnqueueOpts, Job, StreamEvent
 
@@ -58,15 +60,19 @@ class SyncTxHandle(Generic[H_co]):
         if self._held is not None:
             self._bridge.finish(self._held.rollback, self._held.rollback)
 
-    def enqueue_tx(self, queue: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
+    def enqueue_tx(
+        self, queue: str | SyncQueue, payload: Any, opts: EnqueueOpts | None = None
+    ) -> int:
         """A job is in the queue once the transaction commits; returns its id."""
-        return self._bridge.call(self._tx.enqueue_tx, queue, payload, opts)
+        return self._bridge.call(self._tx.enqueue_tx, unwrapped(queue), payload, opts)
 
     def enqueue_many_tx(
-        self, queue: str, payloads: Iterable[Any], opts: EnqueueOpts | None = None
+        self, queue: str | SyncQueue, payloads: Iterable[Any], opts: EnqueueOpts | None = None
     ) -> list[int]:
         """As `enqueue_tx`, for several payloads in one round trip; ids in input order."""
-        return self._bridge.call(self._tx.enqueue_many_tx, queue, collected(payloads), opts)
+        return self._bridge.call(
+            self._tx.enqueue_many_tx, unwrapped(queue), collected(payloads), opts
+        )
 
     def outbox_enqueue_tx(self, outbox: str, payload: Any, opts: EnqueueOpts | None = None) -> int:
         """A message is in the outbox exactly when the business write commits; returns its id."""
