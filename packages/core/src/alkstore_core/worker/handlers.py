@@ -76,28 +76,14 @@ class Callee:
         sources, named = tuple(self._positional), tuple(self._named.items())
         if self.is_async and len(sources) == 1 and not named:
             (only,) = sources
-
-            async def call_with_one(item: Any) -> object:
-                answer = _answer(await function(only(item)))
-                if is_cancelled():
-                    await asyncio.sleep(0)
-                return answer
-
-            return call_with_one
+            return lambda item: _answer_of(function(only(item)))
         if self.is_async:
-
-            async def call(item: Any) -> object:
-                answer = _answer(
-                    await function(
-                        *(source(item) for source in sources),
-                        **{key: source(item) for key, source in named},
-                    )
+            return lambda item: _answer_of(
+                function(
+                    *(source(item) for source in sources),
+                    **{key: source(item) for key, source in named},
                 )
-                if is_cancelled():
-                    await asyncio.sleep(0)
-                return answer
-
-            return call
+            )
 
         def call_in_thread(item: Any) -> Awaitable[object]:
             arguments = [source(item) for source in sources]
@@ -238,13 +224,17 @@ def _around(
         # Arguments are taken here, so that a middleware sees a payload that does not fit.
         return await inner(item)
 
-    async def call(item: T) -> object:
-        answer = _answer(await middleware(item, functools.partial(call_inner, item)), "middleware")
-        if is_cancelled():
-            await asyncio.sleep(0)
-        return answer
+    return lambda item: _answer_of(
+        middleware(item, functools.partial(call_inner, item)), "middleware"
+    )
 
-    return call
+
+async def _answer_of(call: Awaitable[object], who: str = "handler") -> object:
+    """What a call returns; a cancellation that it has not met is met here."""
+    answer = _answer(await call, who)
+    if is_cancelled():
+        await asyncio.sleep(0)
+    return answer
 
 
 def is_cancelled() -> bool:
