@@ -479,21 +479,27 @@ async def test_runners_with_another_concurrency(store):
     runners = app_of_four().runners(store, concurrency=7)
 
     assert [7, 1] == [runner._concurrency for runner in runners[:2]]
+    with pytest.raises(ValueError, match="concurrency must be at least 1"):
+        app_of_four().runners(store, concurrency=0)
 
 
 @pytest.mark.parametrize(
     ("chosen", "error", "told"),
     [
-        ({"queues": ["b"]}, ValueError, "no handler for queue 'b', but for consumer 'billing'"),
-        ({"consumers": ["a"]}, ValueError, "no handler for consumer 'a'"),
+        ({"queues": ["b"]}, ValueError, "for queue 'b', but for consumer 'billing', outbox 'a', q"),
+        ({"consumers": ["c", "a"]}, ValueError, "no handler for consumer 'a', consumer 'c', but"),
         ({"queues": "a"}, TypeError, r"come as a list: \['a'\]"),
-        ({"concurrency": 0}, ValueError, "concurrency"),
     ],
 )
 async def test_runners_of_what_has_no_handler(store, chosen, error, told):
     """A mistyped name would serve nothing, in silence."""
     with pytest.raises(error, match=told):
         app_of_four().runners(store, **chosen)
+
+
+async def test_runners_of_an_empty_app(store):
+    """It has none, and says so to who asks for one."""
+    assert [] == App().runners(store)
     with pytest.raises(ValueError, match="but for nothing"):
         App().runners(store, queues=["a"])
 

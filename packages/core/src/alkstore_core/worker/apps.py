@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from alkstore_core.worker.checks import checked_middlewares
 from alkstore_core.worker.consumers import Consumer
@@ -71,12 +71,7 @@ class App:
 
         """
         _check_names('handler("queue")', queue)
-        options = self._options(timeout, middlewares)
-
-        def make(store: Store, function: Handler, most: int) -> Worker:
-            own = most if concurrency is None else concurrency
-            return Worker(store, queue, function, concurrency=own, **options)
-
+        make = self._worker(Worker, queue, concurrency, timeout, middlewares)
         return self._registering(("queue", queue), make)
 
     def outbox(
@@ -95,12 +90,7 @@ class App:
 
         """
         _check_names('outbox("name")', name)
-        options = self._options(timeout, middlewares)
-
-        def make(store: Store, function: Handler, most: int) -> OutboxWorker:
-            own = most if concurrency is None else concurrency
-            return OutboxWorker(store, name, function, concurrency=own, **options)
-
+        make = self._worker(OutboxWorker, name, concurrency, timeout, middlewares)
         return self._registering(("outbox", name), make)
 
     def consumer(
@@ -123,7 +113,7 @@ class App:
         _check_names('consumer("stream", "name")', stream, name)
         around = checked_middlewares(middlewares)
 
-        def make(store: Store, function: Handler, most: int) -> Consumer:  # noqa: ARG001
+        def make(store: Store, function: Handler, _: int) -> Consumer:
             return Consumer(
                 store,
                 stream,
@@ -140,8 +130,11 @@ class App:
 
     @property
     def handled(self) -> list[tuple[str, str]]:
-        """What has a handler, as kind and name: `("queue", "mail")`, or an outbox or consumer."""
-        return [(kind, name) for kind, name, *_ in self._makers]
+        """What has a handler, as kind and name: `("queue", "mail")`, or an outbox or consumer.
+
+        A consumer's name stands here once, on however many streams.
+        """
+        return list(dict.fromkeys((kind, name) for kind, name, *_ in self._makers))
 
     def runners(
         self,
@@ -164,9 +157,9 @@ class App:
             InvalidName: a name is not legal; `ReservedName` likewise.
 
         """
-        most = self._concurrency if concurrency is None else concurrency
+        default = self._concurrency if concurrency is None else concurrency
         chosen = self._chosen(queue=queues, outbox=outboxes, consumer=consumers)
-        return [make(store, most) for key, make in self._makers.items() if key[:2] in chosen]
+        return [make(store, default) for key, make in self._makers.items() if key[:2] in chosen]
 
     async def run(
         self,
@@ -200,19 +193,33 @@ class App:
 
     def _chosen(self, **names: Iterable[str]) -> Collection[tuple[str, ...]]:
         chosen = {(kind, name) for kind, some in names.items() for name in _listed(kind, some)}
-        for kind, name in sorted(chosen.difference(self.handled)):
-            has = ", ".join(f"{kind} {name!r}" for kind, name in sorted(self.handled))
-            raise ValueError(f"there is no handler for {kind} {name!r}, but for {has or 'nothing'}")
+        if unknown := chosen.difference(self.handled):
+            has = _told(self.handled) or "nothing"
+            raise ValueError(f"there is no handler for {_told(unknown)}, but for {has}")
         return chosen or self.handled
 
-    def _options(
-        self, timeout: float | None, middlewares: Iterable[Middleware[JobHandle]]
-    ) -> dict[str, Any]:
-        return {
-            "timeout": self._timeout if timeout is None else timeout,
-            "grace": self._grace,
-            "middlewares": (*self._middlewares, *checked_middlewares(middlewares)),
-        }
+    def _worker(
+        self,
+        kind: type[Worker | OutboxWorker],
+        name: str,
+        concurrency: int | None,
+        timeout: float | None,
+        middlewares: Iterable[Middleware[JobHandle]],
+    ) -> Callable[[Store, Handler, int], Runner]:
+        around = (*self._middlewares, *checked_middlewares(middlewares))
+
+        def make(store: Store, function: Handler, default: int) -> Runner:
+            return kind(
+                store,
+                name,
+                function,
+                concurrency=default if concurrency is None else concurrency,
+                timeout=self._timeout if timeout is None else timeout,
+                grace=self._grace,
+                middlewares=around,
+            )
+
+        return make
 
     def _registering(
         self, key: tuple[str, ...], make: Callable[[Store, Handler, int], Runner]
@@ -220,7 +227,7 @@ class App:
         def register(function: H) -> H:
             if key in self._makers:
                 raise ValueError(f"{' '.join(key)} has a handler already; give it one function")
-            self._makers[key] = lambda store, most: make(store, function, most)
+            self._makers[key] = lambda store, default: make(store, function, default)
             return function
 
         return register
@@ -230,6 +237,10 @@ def _listed(kind: str, names: Iterable[str]) -> Iterable[str]:
     if isinstance(names, str):
         raise TypeError(f"the names of {kind} handlers come as a list: [{names!r}]")
     return names
+
+
+def _told(handled: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{kind} {name!r}" for kind, name in sorted(handled))
 
 
 def _check_names(usage: str, *names: object) -> None:
