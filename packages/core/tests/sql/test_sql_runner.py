@@ -421,6 +421,31 @@ async def test_a_long_streak_gives_way(database, start, monkeypatch, gives_way, 
     assert pauses == set(slept)
 
 
+async def test_calls_that_run_one_by_one_give_way(database, start, monkeypatch):
+    """They may be many: whoever waits for the lock comes in between them, too."""
+    slept = []
+    fake = SimpleNamespace(monotonic=lambda: len(database.log) / 1_000, sleep=slept.append)
+    monkeypatch.setattr(runner_module, "time", fake)
+    runner = await start(gives_way=True)
+    database.faults["INSERT 7"] = [ValueError("no"), ValueError("no")]
+    await outcomes(*puts(runner, *range(60)))
+
+    assert [0.003] * 3 == slept
+
+
+async def test_calls_that_run_one_by_one_are_answered_one_by_one(database, start):
+    """Whoever is done need not wait for the commits of the others."""
+    runner = await start()
+    database.faults["INSERT 2"] = [ValueError("no"), ValueError("no")]
+    gate = database.gate("INSERT 3")
+    futures = puts(runner, 1, 2, 3)
+    await gate.arrival()
+    assert [True, True, False] == [future.done() for future in futures]
+    gate.opened.set()
+
+    assert 10 == (await outcomes(*futures))[0]
+
+
 async def test_a_closed_runner_refuses(start):
     """A call after the end raises; it does not wait for a thread that is gone."""
     runner = await start()

@@ -15,7 +15,6 @@ def pauses(busy, gap, groups):
         if pause:
             found.append(now)
             now += pause
-            streak.begin(now)
         now += busy
         streak.end_group(now)
         now += gap

@@ -192,10 +192,7 @@ class Runner(Driver):
         ending = False
         while not (ending and not waiting):
             ending = self._take(waiting) or ending
-            if self._gives_way:
-                self._give_way()
             waiting = self._run_group(waiting)
-            self._streak.end_group(time.monotonic())
 
     def _take(self, waiting: list[_Call]) -> bool:
         """Move what was handed over into `waiting`, urgent first; true when it was the end."""
@@ -216,20 +213,20 @@ class Runner(Driver):
 
     def _give_way(self) -> None:
         """Leave the lock alone for a moment after a long streak: other processes wait for it."""
-        pause = self._streak.pause(time.monotonic())
-        if pause:
+        if self._gives_way and (pause := self._streak.pause(time.monotonic())):
             time.sleep(pause)
-            self._streak.begin(time.monotonic())
 
     def _run_group(self, calls: list[_Call]) -> list[_Call]:
         """Run as many calls as fit into one group; return those that did not."""
+        self._give_way()
         ended, rest = self._attempt(calls)
+        self._streak.end_group(time.monotonic())
         if ended:
             self._post(_deliver, ended)
         return rest
 
     def _attempt(self, calls: list[_Call]) -> tuple[list[_Call], list[_Call]]:
-        """Run a group to its commit; return the calls that have an outcome, and the others."""
+        """Run a group to its commit; return the calls to be told so, and those not run."""
         while True:
             # Asked again after each wait for the lock: what has not started can still be left.
             calls = [call for call in calls if not call.future.cancelled()]
@@ -245,7 +242,10 @@ class Runner(Driver):
                 # Others had the lock meanwhile: whoever waited has not had its streak yet.
                 self._streak.begin(time.monotonic())
             except _StatementError as error:
-                self._one_by_one(calls, error.__cause__)
+                if len(calls) > 1:
+                    self._one_by_one(calls)
+                    return [], []
+                calls[0].error = self._translate(error.__cause__)
                 return calls, []
             except BaseException as error:  # noqa: BLE001 - every caller has to hear of it
                 for call in calls:
@@ -258,12 +258,11 @@ class Runner(Driver):
             call.error = locked(self._describe, self._busy_timeout, cause)
         return late
 
-    def _one_by_one(self, calls: list[_Call], cause: BaseException | None) -> None:
-        if len(calls) == 1:
-            calls[0].error = self._translate(cause)
-            return
+    def _one_by_one(self, calls: list[_Call]) -> None:
+        """Each as a group of its own, with the lock left to others between them as ever."""
+        self._streak.end_group(time.monotonic())
         for call in calls:
-            self._attempt([call])
+            self._run_group([call])
 
     def _begin_transaction(self) -> Connection:
         self._check()

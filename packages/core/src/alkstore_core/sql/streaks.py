@@ -38,12 +38,13 @@ class Streak:
         self._ended = now
 
     def pause(self, now: float) -> float:
-        """For how long to leave the lock alone before the next group."""
+        """For how long to leave the lock alone now, before the next group."""
         gap = now - self._ended
         self._free += gap
         long = now - self._began
         if gap <= RETRY_SECONDS[1] and long <= STREAK_SECONDS:
             return 0.0
         enough = gap > RETRY_SECONDS[1] or self._free >= FREE_SHARE * long
-        self.begin(now)
-        return 0.0 if enough else RETRY_SECONDS[1]
+        pause = 0.0 if enough else RETRY_SECONDS[1]
+        self.begin(now + pause)
+        return pause
