@@ -216,6 +216,18 @@ async def test_one_callers_error_is_nobody_elses(database, start):
     ] == database.log[:13]
 
 
+async def test_an_exit_leaves_no_transaction_behind(database, start):
+    """It would keep the lock for as long as the process lives."""
+    runner = await start()
+    database.faults["INSERT 1"] = [SystemExit(3)]
+
+    (error,) = await outcomes(*puts(runner, 1))
+
+    assert isinstance(error, DatabaseError)
+    assert isinstance(error.__cause__, SystemExit)
+    assert [20] == await outcomes(*puts(runner, 2))
+
+
 async def test_merged_calls_get_their_own_values(database, start):
     """Calls of equal key become one op; each caller gets its own value, others theirs."""
     merges = {put: Merge(lambda arguments: arguments[0] % 2, put_all)}

@@ -288,7 +288,7 @@ class Runner(Driver):
                 else:
                     self._run_unit(connection, unit)
                     ran += unit
-        except Exception as error:
+        except BaseException as error:  # a clock of somebody's may raise anything.
             self._roll_back(connection)
             raise self._failure(error) from error
         try:
@@ -327,7 +327,7 @@ class Runner(Driver):
 
         return drive(self._compiler.requests(op, args, self._now), execute)
 
-    def _failure(self, error: Exception) -> Exception:
+    def _failure(self, error: BaseException) -> Exception:
         """Nothing was done; give up a connection that would go on failing."""
         fault = self._judge(error)
         if fault is Fault.BUSY:
