@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from alkstore_core import Store
 
-_ONLY = "Serve this {0}, and nothing that is not named, too."
+_ONLY = "Serve this {0}, and besides only what else is named."
 _LEVELS = ("debug", "info", "warning", "error")
 
 _log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ async def _work(url: str | None, app: App, options: dict[str, Any], *, schedules
         else:
             _log.warning("on %s: the App has no handler, only schedules are fired", where)
         # What was left out here is another process's.
-        await _tell_unserved(store, [f"{kind} {name!r}" for kind, name in app.handled])
+        await _tell_unhandled(store, [f"{kind} {name!r}" for kind, name in app.handled])
         async with _lifespan(app, store):
             await run_all(*runners, schedules=store if schedules else None)
 
@@ -174,20 +174,20 @@ async def _lifespan(app: App, store: Store) -> AsyncGenerator[None]:
         raise Refused(f"the App's lifespan failed: {_told(error)}{_where(error)}") from None
 
 
-async def _tell_unserved(store: Store, served: Collection[str]) -> None:
+async def _tell_unhandled(store: Store, handled: Collection[str]) -> None:
     """Where a name is mistyped, jobs would otherwise wait in silence, and so would we."""
     try:
         seen = await overview(store)
     except DatabaseError as error:
         # The workers bear it, and try again.
-        _log.warning("cannot look for jobs that nobody serves: %s", error)
+        _log.warning("cannot look for jobs that the App has no handler for: %s", error)
         return
     waiting = [f"{queue.kind} {queue.name!r}" for queue in seen.queues if queue.stats.ready]
     for what in waiting:
-        if what not in served:
+        if what not in handled:
             _log.warning("jobs wait in %s, which the App has no handler for", what)
     for schedule in seen.schedules:
-        if (what := f"queue {schedule.queue!r}") not in (*served, *waiting):
+        if (what := f"queue {schedule.queue!r}") not in (*handled, *waiting):
             _log.warning(
                 "schedule %r fills %s, which the App has no handler for",
                 schedule.name,
