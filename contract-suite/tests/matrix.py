@@ -62,19 +62,19 @@ class Seen:
     held: dict[str, float] = field(factory=dict)
     failed: dict[str, str] = field(factory=dict)
     cut: set[str] = field(factory=set)
-    mistaken: set[str] = field(factory=set)
+    mistaken: dict[str, str] = field(factory=dict)
 
     def note(self, task: Task, answer: Mapping[str, Any]) -> None:
         """Take the answer to one property; a later one counts."""
         id_, error, seconds = answer["property"], answer["error"], answer["seconds"]
-        for kept in (self.held, self.failed):
+        for kept in (self.held, self.failed, self.mistaken):
             kept.pop(id_, None)
         if error is None:
             self.held[id_] = seconds
         else:
             self.failed[id_] = error
             if answer.get("mistaken"):
-                self.mistaken.add(id_)
+                self.mistaken[id_] = error
             if seconds >= task.seconds[id_]:
                 self.cut.add(id_)
 
@@ -149,8 +149,8 @@ class Matrix:
         for id_, mine in seen.items():
             faults += faults_of_saboteur(id_, self.table[id_], mine.held, mine.failed)
             if mine.mistaken:
-                other = min(mine.mistaken)
-                faults.append(f"{id_}: falls over itself in {other}: {mine.failed.get(other)}")
+                other, error = min(mine.mistaken.items())
+                faults.append(f"{id_}: falls over itself in {other}: {error}")
         return seen, list(dict.fromkeys(faults))
 
     def run_model(self, ids: Sequence[str]) -> tuple[dict[str, Seen], list[str]]:

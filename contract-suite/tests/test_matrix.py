@@ -154,4 +154,14 @@ def test_a_process_that_ended_has_made_no_mistake():
     """Its answer is made by who waited for it."""
     seen = Seen()
     seen.note(Task("mem", "a.b", {"a.b": 1.0}), {"property": "a.b", "error": "x", "seconds": 0.1})
-    assert (set(), {"a.b": "x"}) == (seen.mistaken, seen.failed)
+    assert ({}, {"a.b": "x"}) == (seen.mistaken, seen.failed)
+
+
+def test_a_mistake_that_is_not_made_again_is_none():
+    """Of two answers the later one counts, whatever the first one was."""
+    seen, task = Seen(), Task("mem", "a.b", {"a.b": 1.0})
+    answer = {"property": "a.b", "seconds": 0.1, "mistaken": True}
+    seen.note(task, {**answer, "error": "KeyError: 1"})
+    assert {"a.b": "KeyError: 1"} == seen.mistaken
+    seen.note(task, {**answer, "error": None, "mistaken": False})
+    assert ({}, {}) == (seen.mistaken, seen.failed)
