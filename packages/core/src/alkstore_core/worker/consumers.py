@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from alkstore_core.errors import Closed, CodecError, DatabaseError
 from alkstore_core.names import check_label
 from alkstore_core.stop import StopToken
-from alkstore_core.transactions import TxHandle
-from alkstore_core.values import StreamEvent
 from alkstore_core.worker.alarm import Backoff, until_stopped_or
-from alkstore_core.worker.checks import check_options, check_stream, checked_middlewares
+from alkstore_core.worker.checks import check_options, check_stream
 from alkstore_core.worker.doubts import Doubt
 from alkstore_core.worker.endings import (
     ACKED,
@@ -26,7 +24,8 @@ from alkstore_core.worker.endings import (
     attempt_under_way,
     ends_the_loop,
 )
-from alkstore_core.worker.handlers import Callee, is_cancelled, wrapped
+from alkstore_core.worker.event_calls import EventCalls
+from alkstore_core.worker.handlers import is_cancelled
 from alkstore_core.worker.leases import Lease, lease_name
 from alkstore_core.worker.logs import Events
 from alkstore_core.worker.offsets import Offsets
@@ -35,10 +34,11 @@ from alkstore_core.worker.runner import Runner, wakes_ended
 from alkstore_core.worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Iterable
 
     from alkstore_core.store import Store
     from alkstore_core.streams import EventReceiver, StreamHandle
+    from alkstore_core.values import StreamEvent
     from alkstore_core.worker.handlers import Handler, Middleware
 
 _log = logging.getLogger(__name__)
@@ -99,17 +99,8 @@ class Consumer(Runner):
         self._event = Events(stream=self._stream.name, consumer=self._name)
         self._label = f"consumer {name!r} of stream {self._stream.name!r}"
         self._threads = Threads(f"alkstore-{self._stream.name}-{name}")
-        self._tx: TxHandle | None = None
-        self._called = False
-        callee = Callee(
-            handler,
-            store,
-            {StreamEvent: lambda event: event, TxHandle: lambda _: self._tx},
-            lambda event: event,
-        )
-        self._in_tx = TxHandle in callee.asked
-        self._call: Callable[[StreamEvent], Awaitable[object]] = wrapped(
-            callee.call(self._threads), checked_middlewares(middlewares)
+        self._call = EventCalls(
+            store, self._stream, self._name, handler, self._threads, middlewares, self._check_uncut
         )
         self._max_attempts = max_attempts
         self._skips = on_poison == "skip"
@@ -267,16 +258,15 @@ class Consumer(Runner):
             number = attempts + 1
             judge = functools.partial(self._ending, number, doubt)
             attempt_under_way.set(Attempt(number, self._name, judge))
-            self._called = not self._in_tx
             try:
-                await (self._call_in_tx if self._in_tx else self._call_to_the_end)(event)
+                await self._call(event)
             except BaseException as error:  # also `sys.exit` is a failed try.
                 if ends_the_loop(error, self._following):
                     raise
                 await _meet_cancellation()
                 if self._was_cut(error):
                     return False
-                if await doubt.counts(error, called=self._called):
+                if await doubt.counts(error, called=self._call.called):
                     # A handler may meet other stores; that ours was closed is no event's fault.
                     self._store.check()
                     attempts += 1
@@ -290,7 +280,7 @@ class Consumer(Runner):
                     _log.warning("%s: offset %d: %s", *said, exc_info=error, extra=told)
                     await until_stopped_or(self._ended, asyncio.sleep(outage.take()))
             else:
-                if self._in_tx:
+                if self._call.in_tx:
                     self._offsets.committed(event.offset)
                 else:
                     await self._offsets.handled(event.offset)
@@ -311,32 +301,10 @@ class Consumer(Runner):
             )
         return self._cut
 
-    async def _call_to_the_end(self, event: StreamEvent) -> None:
-        """Call the handler; a return after it was cut is no answer: its work may be half done."""
-        await self._call(event)
+    def _check_uncut(self) -> None:
+        """Take a return after it was cut for no answer: the handler's work may be half done."""
         if self._cut:
             raise ClaimLost(f"the handler of {self._label} returned after it was cut")
-
-    async def _call_in_tx(self, event: StreamEvent) -> None:
-        stream, name = self._stream.name, self._name
-        async with self._store.transaction() as tx:
-            # Takes the row, so that whoever else does the same at this moment waits for us.
-            await tx.save_offset_tx(stream, name, 0)
-            if await tx.get_offset_tx(stream, name) >= event.offset:
-                return
-            # Before the handler: should it commit by itself, then with the offset.
-            await tx.save_offset_tx(stream, name, event.offset)
-            self._tx = tx
-            self._called = True
-            try:
-                await self._call_to_the_end(event)
-            finally:
-                self._tx = None
-        if not tx._tx.committed:  # noqa: SLF001 - of core, as this; for others the commit's word.
-            raise RuntimeError(
-                f"the handler of {self._label} rolled its transaction back and returned, so its "
-                "event is not handled: raise instead, such as Retry or Fail"
-            )
 
     def _ending(self, attempts: int, doubt: Doubt, error: BaseException | None) -> Ending:
         """What becomes of the event under way if its handler ends now, in this attempt."""
