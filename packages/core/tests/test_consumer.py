@@ -932,6 +932,20 @@ async def test_an_outage_that_lets_it_take_the_lock_is_waited_out_ever_longer(
     assert loop.time() - began >= 0.02 + 0.04 + 0.08
 
 
+@pytest.mark.parametrize("call", ["acquire", "get_offset", "read"])
+async def test_a_stop_does_not_wait_for_an_outage(
+    engine, store, consume, seen, monkeypatch, caplog, call
+):
+    """There is nothing to try again for."""
+    monkeypatch.setattr(Backoff, "FIRST", 60)
+    engine.faults[call] += [DatabaseError("away")]
+
+    running = consume(seen)
+    await until(lambda: "trying again: away" in caplog.text)
+    async with asyncio.timeout(10):
+        await running.end()
+
+
 async def in_thread(tx: TxHandle):
     """A handler that is async, for the next one to be like."""
 

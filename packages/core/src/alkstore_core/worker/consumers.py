@@ -247,7 +247,7 @@ class Consumer(Runner):
             except DatabaseError as error:
                 told = self._event("stream.refused")
                 _log.warning("%s: cannot read, trying again: %s", self._label, error, extra=told)
-                await asyncio.sleep(backoff.take())
+                await until_stopped_or(self._ended, asyncio.sleep(backoff.take()))
 
     async def _handle(self, event: StreamEvent) -> bool:
         """Until the event is behind us, or `False` when it is no longer for us to try."""
