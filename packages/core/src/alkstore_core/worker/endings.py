@@ -75,8 +75,8 @@ def ends_the_loop(error: BaseException, task: asyncio.Task[None] | None) -> bool
     """Whether not the handler ended by this, but what runs it: by Ctrl-C, or as nobody runs it.
 
     Python raises Ctrl-C in the main thread alone, so on another thread's loop it is the handler's
-    own. A coroutine that is closed sees a `GeneratorExit`, and not as the task it was. Raised by
-    the handler of a task that runs it is a failure like any other.
+    own. A coroutine that is closed sees a `GeneratorExit`, and not as the task it was. One that a
+    handler raises while its task runs is a failure like any other.
     """
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is threading.main_thread()

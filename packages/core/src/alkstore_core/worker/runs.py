@@ -73,7 +73,7 @@ class Run:
         return mark + self.seconds >= self.until
 
     def _keep(self, until: float, seconds: int) -> None:
-        """The claim lasts `until` then at least; heartbeats renew it by so many seconds."""
+        """The claim ends at `until`, or later; heartbeats renew it by so many seconds."""
         self.until: float = until
         self.seconds: int = seconds
         self.beat_at = until - seconds * 2 / 3
