@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alkstore_core import DatabaseError, __version__
-from alkstore_core.cli.checks import Bounds, Result, examine
 from alkstore_core.cli.escaping import safe
+from alkstore_core.cli.examination import Bounds, Result, examine
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
 from alkstore_core.cli.params import OFFSET, Seconds, json_option, url_option

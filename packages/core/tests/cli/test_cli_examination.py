@@ -3,7 +3,7 @@
 import pytest
 
 from alkstore_core import DatabaseError
-from alkstore_core.cli.checks import Bounds, examine
+from alkstore_core.cli.examination import Bounds, examine
 
 BOUNDS = Bounds(max_age=1, max_lag=1)
 
