@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from alkstore_core import EnqueueOpts, QueueOpts, ScheduleOpts
-from alkstore_core.cli import checks
+from alkstore_core.cli import examination
 from alkstore_core.cli.root import root
 from alkstore_sqlite import SqliteStore
 
@@ -500,7 +500,7 @@ def test_doctor_finds_nothing_in_a_well_store(do, told):
 
 def test_doctor_finds_what_nobody_serves(do, sql, alkstore, monkeypatch):
     """Lapsed claims, waiting and expired jobs, dead ones, slow consumers, late schedules."""
-    monkeypatch.setattr(checks, "SERVED_WITHIN_S", 0)
+    monkeypatch.setattr(examination, "SERVED_WITHIN_S", 0)
     do(fill)
     do(lambda store: store.queue("mail").enqueue(1, EnqueueOpts(expires=0)))
     for table, column in (("jobs", "claim_expires_at"), ("schedules", "next_fire_at")):
