@@ -166,6 +166,72 @@ async def test_what_a_handler_raises_decides(engine, store, work, raised, state,
     assert job(engine).last_error.startswith(error)
 
 
+class Busy(Retry):
+    """Does not call what it overrides."""
+
+    def __init__(self, host):
+        self.host = host
+
+
+class Hopeless(Fail):
+    """Likewise."""
+
+    def __init__(self, host):
+        self.host = host
+
+
+class NothingError(Exception):
+    """Falsy, as a collection of no errors may be."""
+
+    def __len__(self):
+        return 0
+
+
+class Broken(Fail):
+    """What it is asked for raises."""
+
+    @property
+    def reason(self):
+        raise ZeroDivisionError
+
+    @reason.setter
+    def reason(self, value):
+        pass
+
+
+def with_a_delay(delay):
+    """A `Retry` that was changed after it had checked its delay."""
+    error = Retry("busy")
+    error.delay = delay
+    return error
+
+
+@pytest.mark.parametrize(
+    ("raised", "state", "error"),
+    [
+        (Busy("db1"), JobState.PENDING, None),
+        (Hopeless("db1"), JobState.DEAD, "failed"),
+        (NothingError(), JobState.PENDING, "NothingError"),
+        (with_a_delay(2.5), JobState.PENDING, "TypeError: Retry cannot be taken: "),
+        (with_a_delay("5"), JobState.PENDING, "TypeError: Retry cannot be taken: "),
+        (Broken(), JobState.PENDING, "TypeError: Broken cannot be taken: ZeroDivisionError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+async def test_errors_of_any_make_end_their_claim(engine, store, work, raised, state, error):
+    """Else heartbeats would keep the job, which nobody works on, as long as the process lives."""
+    await store.queue("q", QueueOpts(backoff_base_s=10)).enqueue("first")
+
+    async def handler(_):
+        raise raised
+
+    work(handler)
+    await until(lambda: job(engine).attempts and job(engine).state is not JobState.PROCESSING)
+
+    assert state == job(engine).state
+    assert job(engine).last_error == error or job(engine).last_error.startswith(error)
+
+
 class Unspeakable:
     """A reason without a text."""
 

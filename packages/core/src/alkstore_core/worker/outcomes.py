@@ -22,10 +22,14 @@ class Retry(AlkstoreError):  # noqa: N818 - a handler says `raise Retry`.
 
     """
 
+    # Also of a subclass whose `__init__` does not call this one.
+    reason: Any = None
+    delay: int | None = None
+
     def __init__(self, reason: Any = None, delay: int | None = None) -> None:
         super().__init__(reason, delay)
         self.reason = reason
-        self.delay: int | None = None if delay is None else check_i64("delay", delay)
+        self.delay = None if delay is None else check_i64("delay", delay)
 
     def __str__(self) -> str:
         return "the handler wants to try again" if self.reason is None else str(self.reason)
@@ -33,6 +37,9 @@ class Retry(AlkstoreError):  # noqa: N818 - a handler says `raise Retry`.
 
 class Fail(AlkstoreError):  # noqa: N818 - as above.
     """Raised by a handler: no retry will heal it. The job is dead at once, with `reason`."""
+
+    # As above.
+    reason: Any = None
 
     def __init__(self, reason: Any = None) -> None:
         super().__init__(reason)

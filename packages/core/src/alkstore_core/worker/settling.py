@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from alkstore_core.errors import Closed, CodecError, DatabaseError
+from alkstore_core.integers import check_i64
 from alkstore_core.policy.backoff import backoff_delay
 from alkstore_core.policy.errortext import storable_error
 from alkstore_core.worker.alarm import Backoff
@@ -100,7 +101,9 @@ class Settling:
         if run.cause is Cause.TIMEOUT:
             stored = text = f"timed out after {timeout:g} s"
         elif isinstance(error, Retry):
-            stored, delay, text = error.reason, error.delay, _said(error)
+            stored, text = error.reason, _said(error)
+            # Set behind its back, it would be refused with each try to tell of it.
+            delay = None if error.delay is None else check_i64("delay", error.delay)
         elif isinstance(error, Fail):
             stored, text = error.reason, _said(error)
         elif isinstance(error, CodecError):

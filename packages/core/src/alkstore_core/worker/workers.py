@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from alkstore_core.errors import Closed, DatabaseError
 from alkstore_core.jobs import JobHandle
 from alkstore_core.names import check_label
+from alkstore_core.policy.errortext import storable_error
 from alkstore_core.values import Job
 from alkstore_core.worker.alarm import Backoff
 from alkstore_core.worker.checks import (
@@ -272,9 +273,17 @@ class Worker(Runner):
                     extra=job_event("job.raised_late", run, **told),
                 )
         else:
-            seconds = self._seconds(run)
-            self._settling.raised(run, error or TimeoutError(), self._timeout, seconds)
+            self._failed(run, TimeoutError() if error is None else error)
         self._alarm.ring()
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        seconds = self._seconds(run)
+        try:
+            self._settling.raised(run, error, self._timeout, seconds)
+        except Exception as fault:  # noqa: BLE001 - an error of the application's own make.
+            # Not told of, its job would be kept by heartbeats for as long as the process lives.
+            told = TypeError(f"{type(error).__name__} cannot be taken: {storable_error(fault)}")
+            self._settling.raised(run, told, self._timeout, seconds)
 
     def _seconds(self, run: Run) -> float:
         return self._store.mark() - run.began_at
