@@ -464,6 +464,7 @@ def app_of_four():
         ({"outboxes": ["a"]}, ["outbox 'a'"]),
         ({"consumers": ["billing"]}, ["'orders'", "'refunds'"]),
         ({"queues": ["a"], "consumers": ("billing",)}, ["queue 'a'", "'orders'", "'refunds'"]),
+        ({"queues": []}, []),
     ],
 )
 async def test_runners_of_some_handlers(store, chosen, served):
@@ -472,6 +473,26 @@ async def test_runners_of_some_handlers(store, chosen, served):
 
     assert len(served) == len(runners)
     assert all(text in str(runner) for text, runner in zip(served, runners, strict=True))
+
+
+async def test_an_app_runs_some_of_its_handlers(store):
+    """What is left out is another process's; nothing at all is not taken for everything."""
+    app, stop, seen = App(), StopToken(), []
+
+    @app.handler("mine")
+    @app.handler("other")
+    async def handle(payload: str):
+        seen.append(payload)
+        stop.stop()
+
+    await store.queue("other").enqueue("other's")
+    await store.queue("mine").enqueue("mine")
+    await app.run(store, stop=stop, signals=False, queues=["mine"], concurrency=2)
+    with pytest.raises(ValueError, match="nothing to run"):
+        await app.run(store, schedules=False, signals=False, queues=[])
+
+    assert ["mine"] == seen
+    assert 1 == (await store.queue("other").stats()).ready
 
 
 async def test_runners_with_another_concurrency(store):

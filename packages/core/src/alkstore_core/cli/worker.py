@@ -81,8 +81,10 @@ def worker(
     # Seven lines of its own plumbing before the first of ours.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     try:
-        chosen = {"queues": queues, "outboxes": outboxes, "consumers": consumers}
-        _run(_work(url, found, {**chosen, "concurrency": concurrency}, schedules=not no_schedules))
+        chosen: dict[str, Any] = {"concurrency": concurrency}
+        if queues or outboxes or consumers:
+            chosen |= {"queues": queues, "outboxes": outboxes, "consumers": consumers}
+        _run(_work(url, found, chosen, schedules=not no_schedules))
     except BaseExceptionGroup as errors:
         told = "; ".join(_told(error) for error in errors.exceptions)
         raise Refused(f"several of them failed: {told}") from None

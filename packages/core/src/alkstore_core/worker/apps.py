@@ -140,15 +140,15 @@ class App:
         self,
         store: Store,
         *,
-        queues: Iterable[str] = (),
-        outboxes: Iterable[str] = (),
-        consumers: Iterable[str] = (),
+        queues: Iterable[str] | None = None,
+        outboxes: Iterable[str] | None = None,
+        consumers: Iterable[str] | None = None,
         concurrency: int | None = None,
     ) -> list[Runner]:
         """A worker or consumer for each handler, not begun yet.
 
         With `queues`, `outboxes` or `consumers` it is only for the handlers of those, whatever the
-        consumer's stream. `concurrency` takes the place of what the `App` was given: a decorator's
+        consumer's stream; for none, if they are empty. `concurrency` takes the place of what the `App` was given: a decorator's
         own stands.
 
         Raises:
@@ -168,9 +168,18 @@ class App:
         schedules: bool = True,
         stop: StopToken | None = None,
         signals: bool = True,
+        queues: Iterable[str] | None = None,
+        outboxes: Iterable[str] | None = None,
+        consumers: Iterable[str] | None = None,
+        concurrency: int | None = None,
     ) -> None:
-        """Run everything on an open store, its schedules too, until a signal; see `run`."""
-        runners = self.runners(store)
+        """Run everything on an open store, its schedules too, until a signal; see `run`.
+
+        Or only some of it: the last four are those of `runners`.
+        """
+        runners = self.runners(
+            store, queues=queues, outboxes=outboxes, consumers=consumers, concurrency=concurrency
+        )
         async with self.lifespan(store):
             await run(*runners, schedules=store if schedules else None, stop=stop, signals=signals)
 
@@ -191,12 +200,15 @@ class App:
             )
         return found
 
-    def _chosen(self, **names: Iterable[str]) -> Collection[tuple[str, ...]]:
-        chosen = {(kind, name) for kind, some in names.items() for name in _listed(kind, some)}
+    def _chosen(self, **names: Iterable[str] | None) -> Collection[tuple[str, ...]]:
+        asked = {kind: _listed(kind, some) for kind, some in names.items() if some is not None}
+        if not asked:
+            return self.handled
+        chosen = {(kind, name) for kind, some in asked.items() for name in some}
         if unknown := chosen.difference(self.handled):
             has = _told(self.handled) or "nothing"
             raise ValueError(f"there is no handler for {_told(unknown)}, but for {has}")
-        return chosen or self.handled
+        return chosen
 
     def _worker(
         self,
