@@ -249,3 +249,25 @@ def test_a_stale_handle_cannot_touch_the_next_claim(db, put, take):
     (new,) = take(worker="me")
     assert 0 == db(queues.ack, "q", [Claim(old.id, old.attempts)])
     assert 1 == db(queues.ack, "q", [Claim(new.id, new.attempts)])
+
+
+@pytest.mark.parametrize(
+    ("column", "stored", "read"),
+    [
+        ("max_attempts", "'x'", None),
+        ("visibility_timeout_s", "'long'", 0),
+        ("visibility_timeout_s", "x'00'", 0),
+        ("backoff_base_s", "'x'", 0),
+        ("backoff_base_s", "0.5", 1),
+        ("backoff_base_s", "9e999", 0),
+    ],
+)
+def test_numbers_that_somebody_wrote_as_something_else(db, put, take, column, stored, read):
+    """Such a row holds up no other: the queue would stand still, or its worker end."""
+    odd, good = put(b"1", b"2")
+    db.rows(f"UPDATE __alkstore_jobs SET {column} = {stored} WHERE id = {odd} RETURNING id")
+
+    found = {job.id: job for job in take()}
+
+    assert good in found
+    assert read == (getattr(found[odd], column) if odd in found else None)

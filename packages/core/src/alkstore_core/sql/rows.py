@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from alkstore_core.errors import CodecError, DatabaseError
@@ -131,6 +132,8 @@ def claimed_from_row(row: Row, queue: str, worker_id: str) -> Job:
         headers = _headers(headers, "job", id_)
     if payload.__class__ is not bytes:
         payload = _bytes(payload)
+    if not (max_attempts.__class__ is visibility.__class__ is backoff.__class__ is int):
+        max_attempts, visibility, backoff = map(_number, (max_attempts, visibility, backoff))
     return new_job(
         id_,
         queue,
@@ -176,6 +179,11 @@ def _headers(text: Any, what: str, key: object) -> dict[str, str] | None:
 def _bytes(payload: Any) -> bytes:
     """A payload that somebody wrote by hand, as text or a number."""
     return str(payload).encode(errors="surrogateescape")
+
+
+def _number(value: Any) -> int:
+    """A number that somebody wrote by hand as something else: what is none is 0, as in SQL."""
+    return math.ceil(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0
 
 
 def schedule_from_row(row: Row) -> Schedule:
