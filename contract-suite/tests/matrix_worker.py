@@ -85,7 +85,11 @@ def attempt(harness: Harness, prop: Property, seconds: float) -> dict[str, Any]:
 
 def is_mistaken(error: str) -> bool:
     """Whether a traceback, or one that led to it, ends by a mistake in a saboteur's own line."""
-    blocks = re.split(r"^Traceback ", error, flags=re.MULTILINE)
+    # Without the margin of an exception group.
+    plain = re.sub(r"^ *[|+] ", "", error, flags=re.MULTILINE)
+    blocks = re.split(
+        r"^(?:-+ \d+ -+\n)?(?:Exception Group )?Traceback ", plain, flags=re.MULTILINE
+    )
     return any(
         (frames := re.findall(r'^  File "(.+)", line ', block, flags=re.MULTILINE))
         and Path(frames[-1]).parent.name == "saboteurs"

@@ -148,8 +148,8 @@ class App:
         """A worker or consumer for each handler, not begun yet.
 
         With `queues`, `outboxes` or `consumers` it is only for the handlers of those, whatever the
-        consumer's stream; for none, if they are empty. `concurrency` takes the place of what the `App` was given: a decorator's
-        own stands.
+        consumer's stream; for none, if they are empty. `concurrency` takes the place of what the
+        `App` was given: a decorator's own stands.
 
         Raises:
             TypeError: a handler's signature cannot be served.
