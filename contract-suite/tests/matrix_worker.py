@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from alkstore_contract.properties import Property
 
 
-MISTAKES = (
-    r"^(AttributeError|ImportError|IndexError|KeyError|NameError|TypeError|UnboundLocalError)\b"
-)
+MISTAKES = r"^[ |]*(AttributeError|ImportError|IndexError|KeyError|(Name|Type|UnboundLocal)Error)\b"
 """What no saboteur raises on purpose: it does not do what its table says, but falls over."""
 
 
@@ -85,16 +83,11 @@ def attempt(harness: Harness, prop: Property, seconds: float) -> dict[str, Any]:
 
 def is_mistaken(error: str) -> bool:
     """Whether a traceback, or one that led to it, ends by a mistake in a saboteur's own line."""
-    # Without the margin of an exception group.
-    plain = re.sub(r"^ *[|+] ", "", error, flags=re.MULTILINE)
-    blocks = re.split(
-        r"^(?:-+ \d+ -+\n)?(?:Exception Group )?Traceback ", plain, flags=re.MULTILINE
-    )
     return any(
-        (frames := re.findall(r'^  File "(.+)", line ', block, flags=re.MULTILINE))
+        (frames := re.findall(r'^[ |]*File "(.+)", line ', block, flags=re.MULTILINE))
         and Path(frames[-1]).parent.name == "saboteurs"
         and re.search(MISTAKES, block, flags=re.MULTILINE)
-        for block in blocks
+        for block in error.split("Traceback (most recent call last):")
     )
 
 

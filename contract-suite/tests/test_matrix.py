@@ -139,7 +139,14 @@ def test_a_process_that_cannot_start_is_an_error_at_once():
         ("suite/queues.py", "None.nothing", False),
     ],
 )
-@pytest.mark.parametrize("around", ["{}", "try:\n  {}\nexcept Exception: raise OSError"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "try:\n  {}\nexcept Exception: raise OSError",
+        "try:\n  {}\nexcept Exception as e: raise ExceptionGroup('several', [e, OSError()])",
+    ],
+)
 def test_a_saboteur_that_falls_over_itself_is_told(where, line, mistaken, around):
     """Its property fails, but for nothing that it says of the fault; also where that is hidden."""
     code = compile(around.format(line), f"/somewhere/{where}", "exec")
