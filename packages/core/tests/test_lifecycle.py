@@ -77,7 +77,7 @@ async def every_call(store):
 async def test_every_call_before_open_is_closed(engine):
     """Calls before `open` raise `Closed` and say what to do; handles may be made."""
     for call in await every_call(Store(engine)):
-        with pytest.raises(Closed, match=r"call open\(\) first"):
+        with pytest.raises(Closed, match=r"call open\(\) first; a worker.s handler gets"):
             await call
 
 

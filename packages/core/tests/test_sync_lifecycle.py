@@ -53,6 +53,12 @@ def program(text, *, status=0, within=20):
     return done.stdout.split("\n")[:-1], done.stderr
 
 
+def test_what_is_no_store_is_refused_at_once():
+    """A URL, say, before a thread would stumble over it."""
+    with pytest.raises(TypeError, match=r"such as that of open_store\(url\), not a str"):
+        SyncStore("sqlite:///app.db")
+
+
 def test_the_loop_lives_as_long_as_a_store_is_open(engine):
     """Stores share one thread, which ends with the last of them."""
     before = threads()

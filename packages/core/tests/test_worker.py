@@ -25,6 +25,7 @@ from alkstore_core import (
     Store,
     StreamEvent,
 )
+from alkstore_core.sync import SyncStore
 from alkstore_core.worker import App, Consumer, Fail, OutboxWorker, Retry, Worker
 
 
@@ -802,7 +803,7 @@ async def of_another_store(store: OtherStore):
         (Generator(), "is a generator"),
         (AsyncGenerator(), "is a generator"),
         (dict, "dict has no signature that can be read: call it in a function of your own"),
-        (takes_two, "a second payload with 'two'"),
+        (takes_two, "a second payload with 'two'; make one of both"),
         (takes_default, "may mean its payload by 'mail', which has a default"),
         (takes_default_beside, "may mean its payload by 'mail', which has a default"),
         (takes_bound, r"functools.partial\(..., tenant=...\)"),
@@ -818,6 +819,12 @@ def test_handlers_that_cannot_be_served_are_refused(store, handler, message):
     """The mistake is told where the worker is made."""
     with pytest.raises(TypeError, match=message):
         Worker(store, "q", handler)
+
+
+def test_a_blocking_store_is_refused_as_such(store):
+    """Whoever has one is told where it runs workers."""
+    with pytest.raises(TypeError, match=r"not a SyncStore: on a SyncStore call its run\(app\)"):
+        Worker(SyncStore(store), "q", print)
 
 
 @pytest.mark.parametrize(

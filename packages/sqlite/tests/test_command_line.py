@@ -175,7 +175,7 @@ def test_an_empty_store_says_so(do, alkstore):
     done = alkstore("status")
 
     assert (0, "") == (done.exit_code, done.stdout)
-    assert "app.db is empty: no job, event, consumer, lock or schedule is there yet" in done.stderr
+    assert "app.db holds no job, event, consumer, lock or schedule" in done.stderr
     assert "no queue 'q' holds a job, and no other one does\n" == alkstore("jobs", "q").stderr
 
 
@@ -370,7 +370,8 @@ def test_a_dead_job_is_told_as_it_died(do, alkstore):
 def test_a_schedule_whose_time_has_passed_is_overdue(do, sql, alkstore):
     """It may be that nobody runs schedules."""
     do(fill)
-    assert "in 23h59m" in alkstore("schedules").stdout or "in 1d" in alkstore("schedules").stdout
+    told = alkstore("schedules").stdout
+    assert "in 23h59m" in told or "in 1d" in told
 
     sql("UPDATE __alkstore_schedules SET next_fire_at = next_fire_at - 172800")
 
@@ -909,14 +910,18 @@ def test_a_worker_enters_the_lifespan_of_its_app(do, start, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "text", "sentence"),
     [
-        ("tasks1", "", "write module:name"),
+        ("tasks1", "", "write module:name, such as tasks:app"),
         ("nowhere1:app", "", "cannot import 'nowhere1': ModuleNotFoundError"),
         ("tasks2:app", "1/0", "cannot import 'tasks2': ZeroDivisionError: division by zero (/"),
         ("tasks3:app", "def f(:", "cannot import 'tasks3': SyntaxError"),
         ("tasks10:app", "import sys; sys.exit(0)", "import 'tasks10': SystemExit: 0 (/"),
         ("tasks11:app", "raise SystemExit", "cannot import 'tasks11': SystemExit (/"),
         ("tasks4:app", "import nowhere2", "No module named 'nowhere2' (/"),
-        ("tasks5:nope", APP, "module 'tasks5' has no 'nope'"),
+        (
+            "tasks5:nope",
+            APP,
+            "module 'tasks5' has no 'nope', but App 'app', 'empty', 'undecorated'",
+        ),
         ("tasks6:function", APP, "tasks6:function is of type function"),
         ("tasks7:empty", APP, "nothing to do"),
         ("tasks12:app --queue mial", APP, "no handler for queue 'mial', but for queue 'mail'"),
@@ -939,6 +944,30 @@ def test_an_app_that_cannot_be_run_is_told_in_one_sentence(
     assert (2 if ":" not in spec else 1) == done.exit_code
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "advice"),
+    [
+        ("tasks.py", "as tasks:app\n"),
+        ("./tasks.py:jobs", "as tasks:jobs\n"),
+        ("shop/tasks.py", "as shop.tasks:app\n"),
+        ("../tasks.py", "as tasks:app in '/"),
+    ],
+)
+def test_a_file_in_place_of_a_module_is_told_how_to_name_it(
+    alkstore, tmp_path, monkeypatch, spec, advice
+):
+    """As it is imported, not where it lies."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (path := Path(spec.partition(":")[0])).parent.mkdir(exist_ok=True)
+    path.touch()
+
+    done = alkstore("worker", spec)
+
+    assert 2 == done.exit_code
+    assert f"is a file: write its module, {advice}" in done.stderr
 
 
 @pytest.fixture

@@ -234,7 +234,10 @@ class Runtime:
                 "parent's: start processes by spawn or exec and open a store there"
             )
         if self._state == "new":
-            return Closed("the store is not open: use `async with store` or call open() first")
+            return Closed(
+                "the store is not open: use `async with store` or call open() first; a worker's "
+                "handler gets the open one by a parameter `store: Store`"
+            )
         if self._state == "closed":
             return Closed("the store is closed: construct and open a new one")
         return DatabaseError(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import click
 import pytest
 
+from alkstore_core import CodecError
 from alkstore_core.cli.params import (
     I64,
     LIMIT,
@@ -16,7 +17,17 @@ from alkstore_core.cli.params import (
     Past,
     PastMoment,
     Seconds,
+    typed_payload,
 )
+
+
+def test_a_payload_without_its_quotes_is_told_of_them():
+    """The shell takes one pair away, and JSON needs its own."""
+    assert {"to": "ada"} == typed_payload(b'{"to": "ada"}')
+    with pytest.raises(
+        CodecError, match=r"""at character 0; a payload is JSON.*'"ada"' for a text"""
+    ):
+        typed_payload(b"ada")
 
 
 @pytest.mark.parametrize(

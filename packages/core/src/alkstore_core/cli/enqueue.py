@@ -21,6 +21,7 @@ from alkstore_core.cli.params import (
     header_option,
     json_option,
     outbox_option,
+    typed_payload,
     url_option,
 )
 from alkstore_core.cli.statuses import WRITTEN_WRONG, Refused, say
@@ -97,7 +98,7 @@ def enqueue(
     if payload is not None:
         # Read before anything is opened: nobody's writer is to wait for a person who types.
         data = _all_of_stdin() if payload == "-" else payload.encode(errors="surrogateescape")
-        payloads = [(0, decode_payload(data))]
+        payloads = [(0, typed_payload(data))]
     else:
         payloads = _parsed(_stdin())
     work = _enqueue(

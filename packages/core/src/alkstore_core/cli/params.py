@@ -11,6 +11,8 @@ import click
 from attrs import frozen
 from click.core import ParameterSource
 
+from alkstore_core import CodecError, decode_payload
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -27,6 +29,22 @@ F = TypeVar("F", bound="Callable[..., Any]")
 I64_MAX: Final = 2**63 - 1
 _URL: Final = "alkstore_core.cli.url"
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def typed_payload(data: bytes) -> Any:
+    """Decode JSON that somebody has typed.
+
+    Raises:
+        CodecError: it is none; the shell has eaten its quotes, perhaps.
+
+    """
+    try:
+        return decode_payload(data)
+    except CodecError as error:
+        hint = (
+            """a payload is JSON, in the shell's quotes: '{"to": "ada"}', or '"ada"' for a text"""
+        )
+        raise CodecError(f"{error}; {hint}") from None
 
 
 class Integer(IntParam):

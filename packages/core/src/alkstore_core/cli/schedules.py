@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alkstore_core import ScheduleOpts, decode_payload
+from alkstore_core import ScheduleOpts
 from alkstore_core.cli.amounts import stamp
 from alkstore_core.cli.board import locks_sheet, schedules_sheet
 from alkstore_core.cli.opening import opened, run
 from alkstore_core.cli.output import emit, show
-from alkstore_core.cli.params import I64, Seconds, header_option, json_option, url_option
+from alkstore_core.cli.params import (
+    I64,
+    Seconds,
+    header_option,
+    json_option,
+    typed_payload,
+    url_option,
+)
 from alkstore_core.cli.shapes import lock_fields, schedule_fields
 from alkstore_core.cli.statuses import Refused, say
 
@@ -76,7 +83,7 @@ def add(
     SPEC is "@every 15m", with s, m, h or d, and no cron expression. A schedule of that name is
     replaced. Jobs come only while somebody runs schedules, as `alkstore worker` does.
     """
-    value = decode_payload(payload.encode(errors="surrogateescape"))
+    value = typed_payload(payload.encode(errors="surrogateescape"))
     opts = ScheduleOpts(headers=dict(headers) or None, **options)
     run(_add(url, name, spec, queue, value, opts, create=create, as_json=as_json))
 

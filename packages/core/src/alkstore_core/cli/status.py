@@ -49,7 +49,7 @@ def status(url: str | None, watch_for: float | None, *, as_json: bool) -> None:
     for place, sheet in enumerate(sheets):
         show(*([Text()] if place else []), sheet)
     if not sheets:
-        say(f"{safe(url or '')} is empty: no job, event, consumer, lock or schedule is there yet")
+        say(f"{safe(url or '')} holds no job, event, consumer, lock or schedule")
 
 
 async def _looks(url: str | None, watch_for: float | None) -> Sequence[Look]:

@@ -98,20 +98,32 @@ def load(spec: str) -> App:
 
     """
     module, colon, name = spec.partition(":")
+    if module.endswith(".py") and Path(module).is_file():
+        file = Path(module).resolve().with_suffix("")
+        inside = file.is_relative_to(Path.cwd())
+        spelt = ".".join(file.relative_to(Path.cwd()).parts) if inside else file.name
+        where = "" if inside else f" in {str(file.parent)!r}"
+        raise click.UsageError(
+            f"{module!r} is a file: write its module, as {spelt}:{name or 'app'}{where}"
+        )
     if not colon or not module or not name:
-        raise click.UsageError(f"{spec!r} does not say where the App is: write module:name")
+        raise click.UsageError(
+            f"{spec!r} does not say where the App is: write module:name, such as tasks:app"
+        )
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        imported = found = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything.
         raise Refused(f"cannot import {module!r}: {_told(error)}{_where(error)}") from None
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise Refused(f"module {module!r} has no {name!r}") from None
+            apps = [repr(key) for key, value in vars(imported).items() if isinstance(value, App)]
+            instead = f", but App {', '.join(apps)}" if apps else ""
+            raise Refused(f"module {module!r} has no {name!r}{instead}") from None
     if not isinstance(found, App):
         raise Refused(f"{spec} is of type {type(found).__name__}, and no alkstore_core.worker.App")
     return found

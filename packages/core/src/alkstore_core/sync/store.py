@@ -70,6 +70,11 @@ class SyncStore(Generic[S_co]):
 
     def __init__(self: SyncStore[AnyStore], store: AnyStore) -> None:
         """Prepare; `store` is one that was not opened, and is this one's from now on."""
+        if not isinstance(store, Store):
+            raise TypeError(
+                "SyncStore wraps a store, such as that of open_store(url), not a "
+                f"{type(store).__name__}"
+            )
         self._wrapped: S_co = store
         self._store: Store = store
         self._bridge = Bridge(store)

@@ -133,7 +133,8 @@ class Callee:
             classes = ", ".join(kind.__name__ for kind in given)
             raise TypeError(
                 f"handler {self.name} asks for a second payload with {required[1].name!r}; "
-                f"beside one it may ask for {classes} by annotation"
+                f"make one of both, such as a dataclass; beside it a handler may ask for {classes} "
+                "by annotation"
             )
         if required:
             return required[0]
@@ -174,6 +175,11 @@ class Callee:
         )
 
     def _check(self, store: Store) -> None:
+        if not isinstance(store, Store):
+            raise TypeError(
+                f"a worker takes the asynchronous store, not a {type(store).__name__}: on a "
+                "SyncStore call its run(app), or give a worker its `wrapped`"
+            )
         wanted = self.asked.get(Store, Store)
         if not isinstance(store, wanted):
             raise TypeError(
