@@ -811,7 +811,10 @@ async def of_another_store(store: OtherStore):
         (takes_event, "a StreamEvent with 'event', which is not to be had here"),
         (takes_unknown, "takes_unknown cannot be resolved"),
         (plain_with_handle, "runs in a thread, where a JobHandle cannot"),
-        (plain_with_store, "runs in a thread, where a Store cannot"),
+        (
+            plain_with_store,
+            "where a Store cannot be used: make it an `async def`, or use a SyncStore",
+        ),
         (of_another_store, "asks for OtherStore, but its store is of class Store"),
     ],
 )

@@ -188,9 +188,10 @@ class Callee:
             )
         for kind in self.asked.keys() & _OF_THE_LOOP:
             if not self.is_async:
+                instead = "use a SyncStore" if kind is Store else "do without"
                 raise TypeError(
                     f"handler {self.name} runs in a thread, where a {kind.__name__} cannot be "
-                    "used: make it an `async def`, or do without"
+                    f"used: make it an `async def`, or {instead}"
                 )
 
     def _signature(self) -> inspect.Signature:
