@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
 from alkstore_core import DatabaseError
+from alkstore_core.sql.streaks import Streak
 from alkstore_sqlite.connections import Patience, database_file
 from alkstore_sqlite.forks import check_unchanged, closed, opened, refuse_inherited
 from alkstore_sqlite.opts import Synchronous, check_synchronous
@@ -47,7 +48,8 @@ def prepare_engine(
     from then on. It turns off the driver's own transactions (with them a released savepoint
     survives a rollback on Python 3.11), begins each transaction with `BEGIN IMMEDIATE` (a
     transaction that reads first and writes later can otherwise fail at once, whatever the
-    timeout), waits for a busy database fairly for at most `busy_timeout` seconds, and sets
+    timeout), waits for a busy database fairly for at most `busy_timeout` seconds, leaves it to
+    others for 3 ms when transactions have followed each other closely for 50 ms, and sets
     `synchronous`. Nothing else changes: with the isolation level `AUTOCOMMIT` no transaction is
     begun, and no store can join. Preparing an engine twice is the same as once.
 
@@ -68,15 +70,25 @@ def prepare_engine(
         return engine
     setattr(target, _PREPARED, True)
 
+    streak = Streak()
+
     def on_begin(connection: Connection) -> None:
         alone = is_autocommit(connection)
         _wait_by_itself(connection, busy_timeout if alone else 0)
         if not alone:
             _take_from_driver(connection)
-            _begin_immediate(connection, busy_timeout)
+            if pause := streak.pause(time.monotonic()):
+                _sleep(connection, pause)
+            _begin_immediate(connection, busy_timeout, streak)
+
+    def on_end(*_: object) -> None:
+        streak.end_group(time.monotonic())
 
     watch_connections(target, synchronous)
     event.listen(target, "begin", on_begin)
+    # Before COMMIT; where the connection then goes back to its pool, after it as well.
+    for end in ("commit", "rollback", "checkin"):
+        event.listen(target, end, on_end)
     return engine
 
 
@@ -209,7 +221,7 @@ def _take_from_driver(connection: Connection) -> None:
         dbapi.isolation_level = None
 
 
-def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
+def _begin_immediate(connection: Connection, busy_timeout: float, streak: Streak) -> None:
     patience = Patience(busy_timeout)
     while True:
         try:
@@ -218,7 +230,13 @@ def _begin_immediate(connection: Connection, busy_timeout: float) -> None:
             pause = patience.after(error)
         else:
             return
-        if connection.dialect.is_async:
-            await_only(asyncio.sleep(pause))
-        else:
-            time.sleep(pause)
+        _sleep(connection, pause)
+        # Whoever has the lock meanwhile ends our streak.
+        streak.begin(time.monotonic())
+
+
+def _sleep(connection: Connection, seconds: float) -> None:
+    if connection.dialect.is_async:
+        await_only(asyncio.sleep(seconds))
+    else:
+        time.sleep(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import URL, event, exc
@@ -15,6 +16,7 @@ from alkstore_core.sql.dbapi import Fault
 from alkstore_core.sql.faults import commit_failed, locked, refused
 from alkstore_core.sql.op import Driver, Mode, Op, Result
 from alkstore_core.sql.session import SqlTxSession
+from alkstore_core.sql.streaks import Streak
 from alkstore_sqlite.connections import Patience, judge
 from alkstore_sqlite.prepare import BEGIN, in_transaction, no_transaction, watch_connections
 
@@ -50,6 +52,7 @@ class Transactions:
         self._compiler = compiler
         self._now = now
         self._fire = fire
+        self._streak = Streak()
         self._engine = create_async_engine(
             URL.create("sqlite+aiosqlite", database=path),
             # One transaction of ours at a time; the second is for the moment of its end.
@@ -103,6 +106,8 @@ class Transactions:
         await self._engine.dispose()
 
     async def _begin_immediate(self, connection: aiosqlite.Connection) -> None:
+        if pause := self._streak.pause(time.monotonic()):
+            await asyncio.sleep(pause)
         patience = Patience(self._busy_timeout)
         while True:
             try:
@@ -112,6 +117,8 @@ class Transactions:
             else:
                 return
             await asyncio.sleep(pause)
+            # Whoever has the lock meanwhile ends our streak.
+            self._streak.begin(time.monotonic())
 
     def _on_invalidate(self, dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG002
         """SQLAlchemy gives up a connection whose statement was cancelled."""
@@ -136,6 +143,7 @@ class Transactions:
                 await connection.invalidate()
             raise
         finally:
+            self._streak.end_group(time.monotonic())
             await connection.close()
 
     async def _roll_back(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
@@ -151,6 +159,7 @@ class Transactions:
             if in_transaction(own):
                 raise refused(self._path, error) from error
         finally:
+            self._streak.end_group(time.monotonic())
             await connection.close()
 
 
