@@ -475,7 +475,7 @@ async def test_runners_of_some_handlers(store, chosen, served):
     assert all(text in str(runner) for text, runner in zip(served, runners, strict=True))
 
 
-async def test_an_app_runs_some_of_its_handlers(store):
+async def test_an_app_runs_some_of_its_handlers(store, caplog):
     """What is left out is another process's; nothing at all is not taken for everything."""
     app, stop, seen = App(), StopToken(), []
 
@@ -490,7 +490,10 @@ async def test_an_app_runs_some_of_its_handlers(store):
     await app.run(store, stop=stop, signals=False, queues=["mine"], concurrency=2)
     with pytest.raises(ValueError, match="nothing to run"):
         await app.run(store, schedules=False, signals=False, queues=[])
+    with caplog.at_level("WARNING"):
+        await app.run(store, stop=stop, signals=False, queues=[])
 
+    assert ["the App runs no handler here, only schedules are fired"] == caplog.messages
     assert ["mine"] == seen
     assert 1 == (await store.queue("other").stats()).ready
 

@@ -107,6 +107,7 @@ async def test_sql_is_the_upgrade(run, postgres_url):
     [
         (["check"], None, "which database? Give --url, or set ALKSTORE_POSTGRES_URL"),
         (["check"], "mysql://me:secret@there/db", "mysql:// is not the scheme of a Postgres URL"),
+        (["check"], "postgresql+psycopg://me:x@there/db", "of a Postgres URL (leave +psycopg out)"),
         (["check"], "postgres://me:secret@there/db", "a Postgres URL is postgresql://"),
         (["check"], "me:secret://there/db", "a Postgres URL is postgresql://"),
         (["check"], "postgresql://me:secret@127.0.0.1:1/db", "cannot look at schema 'alkstore'"),

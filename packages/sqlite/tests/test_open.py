@@ -124,6 +124,13 @@ async def test_other_tables_of_the_file_are_left_alone(path, sql):
     }
 
 
+@pytest.mark.parametrize("url", ["sqlite:///app.db", "sqlite:////var/lib/app.db"])
+async def test_a_url_is_no_path(url):
+    """Whoever gives one is told what takes it."""
+    with pytest.raises(DatabaseError, match=r"there is no directory .*; for a URL there is open"):
+        await SqliteStore(url).open()
+
+
 async def test_a_missing_directory_is_an_error_until_it_is_there(tmp_path):
     """No directory is made up; once it exists the same store opens."""
     path = tmp_path / "missing" / "app.db"

@@ -47,7 +47,9 @@ def dsn(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     if scheme.lower() not in _SCHEMES or not separator:
         if separator and _SCHEME.fullmatch(scheme):
-            raise DatabaseError(f"{scheme}:// is not the scheme of a Postgres URL; {SHAPE}")
+            driver = scheme.partition("+")[2]
+            hint = f" (leave +{driver} out)" if driver else ""
+            raise DatabaseError(f"{scheme}:// is not the scheme of a Postgres URL{hint}; {SHAPE}")
         raise DatabaseError(SHAPE)
     return f"postgresql://{rest}"
 

@@ -78,7 +78,8 @@ class SqliteEngine(SqlEngine):
         """
         directory = os.path.dirname(self.path)  # noqa: PTH120
         if not os.path.isdir(directory):  # noqa: ASYNC240, PTH112
-            raise DatabaseError(f"cannot open {self.path}: there is no directory {directory}")
+            hint = "; for a URL there is open_store" if "/sqlite:" in directory else ""
+            raise DatabaseError(f"cannot open {self.path}: there is no directory {directory}{hint}")
         if os.path.isdir(self.path):  # noqa: ASYNC240, PTH112
             raise DatabaseError(f"cannot open {self.path}: it is a directory")
         # A connection made now would leave `-wal` and `-shm` files that stay read-only with it.

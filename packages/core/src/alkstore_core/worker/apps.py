@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from alkstore_core.worker.checks import checked_middlewares
 from alkstore_core.worker.consumers import Consumer
+from alkstore_core.worker.logs import event
 from alkstore_core.worker.running import run
 from alkstore_core.worker.workers import OutboxWorker, Worker
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from alkstore_core.values import StreamEvent
     from alkstore_core.worker.handlers import Handler, Middleware
     from alkstore_core.worker.runner import Runner
+
+_log = logging.getLogger(__name__)
 
 H = TypeVar("H", bound="Handler")
 
@@ -180,6 +184,9 @@ class App:
         runners = self.runners(
             store, queues=queues, outboxes=outboxes, consumers=consumers, concurrency=concurrency
         )
+        if not runners and schedules:
+            told = event("app.no_handler")
+            _log.warning("the App runs no handler here, only schedules are fired", extra=told)
         async with self.lifespan(store):
             await run(*runners, schedules=store if schedules else None, stop=stop, signals=signals)
 
