@@ -1,6 +1,7 @@
 """Sphinx configuration: Markdown pages, and the reference from docstrings."""
 
 import logging
+import re
 from importlib.metadata import version as installed
 from typing import Any
 
@@ -62,7 +63,17 @@ def drop_generated(*event: Any) -> None:
         lines.clear()
 
 
+def qualify(*event: Any) -> tuple[str | None, str | None]:
+    """Say whose `Queue` a signature means: the local stores have one of that name, too."""
+    _, _, name, _, _, *texts = event
+    if name.startswith("alkstore_localstores"):
+        return texts[0], texts[1]
+    told = [text and re.sub(r"(?<![\w.~])Queue\b", "~alkstore_core.Queue", text) for text in texts]
+    return told[0], told[1]
+
+
 def setup(app: Sphinx) -> None:
-    """Let autodoc ask the two functions above."""
+    """Let autodoc ask the three functions above."""
+    app.connect("autodoc-process-signature", qualify)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("autodoc-process-docstring", drop_generated)

@@ -1,5 +1,7 @@
 """A queue's handle in a transaction: its options are stamped, if it is this store's."""
 
+import enum
+
 import pytest
 from dict_engine import DictEngine
 
@@ -55,6 +57,15 @@ async def test_handles_of_other_kinds_are_refused(store):
         for wrong in (store.outbox("o"), store.stream("s"), store.outbox("o").backing, store):
             with pytest.raises(InvalidName, match="queue"):
                 await tx.enqueue_tx(wrong, 1)
+
+
+def test_a_name_is_a_name_whatever_it_is_of(blocking):
+    """A member of an enumeration has the others as attributes."""
+    names = enum.StrEnum("names", ["mail", "wrapped"])
+    with blocking.transaction() as tx:
+        tx.enqueue_tx(names.mail, 1)
+
+    assert ["mail"] == blocking.queues()
 
 
 def test_a_blocking_handle_stamps_its_options(blocking):

@@ -346,6 +346,8 @@ class Wrapper(Protocol):
 
 def unwrapped(queue: str | Queue | Wrapper) -> str | Queue:
     """The asynchronous handle of a blocking one; what is none stays as it is."""
+    if isinstance(queue, (str, Queue)):
+        return queue
     return cast("str | Queue", getattr(queue, "wrapped", queue))
 
 

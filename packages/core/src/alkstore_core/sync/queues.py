@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+from alkstore_core.queues import Queue  # noqa: TC001 - so the reference knows whose it is
 from alkstore_core.sync.given import collected, wrapped_handles
 from alkstore_core.sync.jobs import SyncJobHandle
 from alkstore_core.sync.receivers import attached_wakes
@@ -11,7 +12,7 @@ from alkstore_core.sync.receivers import attached_wakes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from alkstore_core.queues import JobSource, Queue
+    from alkstore_core.queues import JobSource
     from alkstore_core.stop import StopToken
     from alkstore_core.sync.bridge import Bridge
     from alkstore_core.sync.receivers import SyncWakeReceiver
