@@ -512,7 +512,11 @@ async def test_runners_with_another_concurrency(store):
     [
         ({"queues": ["b"]}, ValueError, "for queue 'b', but for consumer 'billing', outbox 'a', q"),
         ({"consumers": ["c", "a"]}, ValueError, "no handler for consumer 'a', consumer 'c', but"),
-        ({"queues": "a"}, TypeError, r"come as a list: \['a'\]"),
+        ({"queues": "a"}, TypeError, "come as a list, not as 'a'"),
+        ({"queues": b"a"}, TypeError, "come as a list, not as b'a'"),
+        ({"outboxes": 5}, TypeError, "come as a list, not as 5"),
+        ({"queues": ["a", None]}, TypeError, "None is no name of a queue"),
+        ({"consumers": ["billing"], "concurrency": 0}, ValueError, "concurrency"),
     ],
 )
 async def test_runners_of_what_has_no_handler(store, chosen, error, told):

@@ -5,7 +5,10 @@ import contextlib
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
 
 from alkstore_core import DatabaseError
 from alkstore_sqlite import SqliteStore
@@ -199,3 +202,42 @@ async def test_the_next_writer_need_not_wait(store, begun, ending):
         async with store.transaction() as tx:
             await tx.enqueue_tx("mail", "and next")
     assert [b'"next"', b'"and next"'] == [job.payload for job in await store.queue("mail").jobs()]
+
+
+def with_foreign_keys(raw, _):
+    """As an application turns them on, for each connection."""
+    cursor = raw.cursor()
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+@pytest.mark.parametrize("kind", ["AsyncSession", "AsyncConnection", "Session", "Connection"])
+async def test_a_commit_that_fails_frees_the_file(path, sql, ways, kind):
+    """As for a deferred foreign key: nothing of it stays, nor its lock, and the next is well."""
+    sql("CREATE TABLE parents (id INTEGER PRIMARY KEY)")
+    sql(
+        "CREATE TABLE children (parent INTEGER REFERENCES parents (id)"
+        " DEFERRABLE INITIALLY DEFERRED)"
+    )
+    engine = ways.make_engine(kind, path)
+    event.listen(getattr(engine, "sync_engine", engine), "connect", with_foreign_keys)
+    owner = {"AsyncSession": AsyncSession, "Session": Session}.get(kind, type(engine).connect)(
+        engine
+    )
+
+    async def done(answer):
+        return await answer if kind.startswith("Async") else answer
+
+    if kind == "AsyncConnection":
+        await owner
+    await done(owner.execute(text("INSERT INTO children VALUES (9)")))
+    with pytest.raises(IntegrityError):
+        await done(owner.commit())
+    sql("BEGIN IMMEDIATE")
+
+    await done(owner.rollback())
+    await done(owner.execute(text("INSERT INTO parents VALUES (1)")))
+    await done(owner.commit())
+    await done(owner.close())
+    await done(engine.dispose())
+    assert [(1, None)] == sql("SELECT id, parent FROM parents LEFT JOIN children ON true")

@@ -419,30 +419,36 @@ async def test_a_long_group_ends_early(database, start, monkeypatch):
     assert ["BEGIN", "INSERT 1", "COMMIT", "BEGIN", "INSERT 2", "COMMIT"] == database.log
 
 
+def time_by_statements(database, monkeypatch):
+    """Each insert takes 3 ms, and pauses take theirs; returns the list of those."""
+    slept = []
+
+    def now():
+        return sum(line.startswith("INSERT") for line in database.log) * 0.003 + sum(slept)
+
+    monkeypatch.setattr(runner_module, "time", SimpleNamespace(monotonic=now, sleep=slept.append))
+    return slept
+
+
 @pytest.mark.parametrize(("gives_way", "pauses"), [(True, {0.003}), (False, set())])
 async def test_a_long_streak_gives_way(database, start, monkeypatch, gives_way, pauses):
     """A runner that locks others out pauses after a streak; one that does not never does."""
-    slept = []
-    # Time passes while statements run, and at no other moment.
-    fake = SimpleNamespace(monotonic=lambda: len(database.log) / 1_000, sleep=slept.append)
-    monkeypatch.setattr(runner_module, "time", fake)
+    slept = time_by_statements(database, monkeypatch)
     runner = await start(gives_way=gives_way)
     for number in range(40):
         await outcomes(*puts(runner, number))
 
-    assert pauses == set(slept)
+    assert pauses == {round(seconds, 6) for seconds in slept}
 
 
 async def test_calls_that_run_one_by_one_give_way(database, start, monkeypatch):
     """They may be many: whoever waits for the lock comes in between them, too."""
-    slept = []
-    fake = SimpleNamespace(monotonic=lambda: len(database.log) / 1_000, sleep=slept.append)
-    monkeypatch.setattr(runner_module, "time", fake)
+    slept = time_by_statements(database, monkeypatch)
     runner = await start(gives_way=True)
     database.faults["INSERT 7"] = [ValueError("no"), ValueError("no")]
     await outcomes(*puts(runner, *range(60)))
 
-    assert [0.003] * 3 == slept
+    assert pytest.approx([0.003] * 3) == slept
 
 
 async def test_calls_that_run_one_by_one_are_answered_one_by_one(database, start):

@@ -15,8 +15,9 @@ def pauses(busy, gap, groups):
         if pause:
             found.append(now)
             now += pause
+        streak.take(now)
         now += busy
-        streak.end_group(now)
+        streak.give(now)
         now += gap
     return found
 
@@ -44,12 +45,42 @@ def test_one_long_gap_begins_anew():
     assert [] == pauses(STREAK_SECONDS * 0.9, 0.004, 50)
 
 
-def test_a_lock_that_others_had_begins_anew():
+def test_a_lock_that_others_had_for_long_begins_anew():
     """Then the next streak is this one's first."""
     streak = Streak()
-    streak.begin(10.0)
-    streak.end_group(10.049)
-    streak.begin(10.049)
-    assert 0.0 == streak.pause(10.051)
-    streak.end_group(10.1)
-    assert 0.003 == streak.pause(10.1)
+    streak.take(10.0)
+    streak.give(10.04)
+    streak.take(10.05)
+    streak.give(10.09)
+    assert 0.0 == streak.pause(10.09)
+
+
+def test_all_who_share_a_streak_wait_together():
+    """The pause of one is not for the others of its process, whoever of them asks, and when."""
+    streak = Streak()
+    streak.take(10.0)
+    streak.give(10.06)
+
+    assert [0.003, 0.001, 0.0] == pytest.approx([streak.pause(t) for t in (10.06, 10.062, 10.064)])
+
+
+def test_what_may_not_be_free_yet_is_left_alone_from_the_next_try_on():
+    """Its COMMIT may take as long as it likes; when it is through the pause begins again."""
+    streak = Streak()
+    streak.take(10.0)
+    streak.give(10.06, surely=False)
+    assert 0.003 == pytest.approx(streak.pause(10.08))
+    streak.give(10.082)
+    assert 0.003 == pytest.approx(streak.pause(10.082))
+    assert 0.0 == streak.pause(10.086)
+
+
+def test_a_commit_that_nobody_saw_the_end_of_is_no_gap():
+    """Unless it would have taken longer than a streak."""
+    for gap, pause in ((0.02, 0.003), (0.06, 0.0)):
+        streak = Streak()
+        streak.take(10.0)
+        streak.give(10.03, surely=False)
+        streak.take(10.03 + gap)
+        streak.give(10.06 + gap)
+        assert pause == pytest.approx(streak.pause(10.06 + gap))

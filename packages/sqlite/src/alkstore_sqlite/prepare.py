@@ -21,7 +21,7 @@ from alkstore_sqlite.opts import Synchronous, check_synchronous
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
     from sqlalchemy.pool import ConnectionPoolEntry
 
 AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
@@ -36,6 +36,7 @@ _OUTSIDE = (BEGIN, "PRAGMA busy_timeout=")
 
 _KEY = "alkstore_sqlite_key"
 _WAIT = "alkstore_sqlite_wait"
+_HOLDS = "alkstore_sqlite_holds"
 _PREPARED = "alkstore_sqlite_prepared"
 
 
@@ -77,19 +78,33 @@ def prepare_engine(
         _wait_by_itself(connection, busy_timeout if alone else 0)
         if not alone:
             _take_from_driver(connection)
-            if pause := streak.pause(time.monotonic()):
-                _sleep(connection, pause)
             _begin_immediate(connection, busy_timeout, streak)
-
-    def on_end(*_: object) -> None:
-        streak.end_group(time.monotonic())
+            connection.info[_HOLDS] = True
 
     watch_connections(target, synchronous)
     event.listen(target, "begin", on_begin)
-    # Before COMMIT; where the connection then goes back to its pool, after it as well.
-    for end in ("commit", "rollback", "checkin"):
-        event.listen(target, end, on_end)
+    _watch_ends(target, streak)
     return engine
+
+
+def _watch_ends(engine: Engine, streak: Streak) -> None:
+    """Tell a streak when a transaction of its engine ends."""
+
+    def on_ending(connection: Connection) -> None:
+        # A BEGIN that was refused is rolled back as well. One that was given up has no info.
+        if connection.invalidated:
+            streak.give(time.monotonic())
+        elif connection.info.get(_HOLDS):
+            connection.info[_HOLDS] = False
+            streak.give(time.monotonic(), surely=False)
+
+    def on_ended(dbapi: DBAPIConnection, record: ConnectionPoolEntry) -> None:  # noqa: ARG001
+        if record.info.pop(_HOLDS, None) is not None:
+            streak.give(time.monotonic())
+
+    event.listen(engine, "commit", on_ending)
+    event.listen(engine, "rollback", on_ending)
+    event.listen(engine, "checkin", on_ended)
 
 
 def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
@@ -126,12 +141,30 @@ def watch_connections(engine: Engine, synchronous: Synchronous) -> None:
                 connection.exec_driver_sql("ROLLBACK")
             raise
 
+    event.listen(engine, "handle_error", _end_what_failed)
     event.listen(engine, "do_connect", on_connecting)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "close", on_close)
     event.listen(engine, "invalidate", on_invalidate)
     event.listen(engine, "before_cursor_execute", on_execute)
     event.listen(engine, "commit", on_commit)
+
+
+def _end_what_failed(context: ExceptionContext) -> None:
+    """Roll a transaction back whose COMMIT failed, as for a deferred foreign key.
+
+    SQLite stays in it, while SQLAlchemy takes it for ended: the file's lock would go into the pool
+    with its connection.
+    """
+    connection = context.connection
+    if connection is None or context.statement or context.execution_context:
+        return
+    if connection.closed or connection.invalidated:
+        return
+    pooled = connection.connection
+    if in_transaction(pooled.driver_connection):
+        with contextlib.suppress(sqlite3.Error):
+            pooled.rollback()
 
 
 def _roll_back_first(dbapi: Any) -> None:
@@ -224,15 +257,16 @@ def _take_from_driver(connection: Connection) -> None:
 def _begin_immediate(connection: Connection, busy_timeout: float, streak: Streak) -> None:
     patience = Patience(busy_timeout)
     while True:
+        if pause := streak.pause(time.monotonic()):
+            _sleep(connection, pause)
         try:
             connection.exec_driver_sql(BEGIN)
         except exc.DBAPIError as error:
             pause = patience.after(error)
         else:
+            streak.take(time.monotonic())
             return
         _sleep(connection, pause)
-        # Whoever has the lock meanwhile ends our streak.
-        streak.begin(time.monotonic())
 
 
 def _sleep(connection: Connection, seconds: float) -> None:

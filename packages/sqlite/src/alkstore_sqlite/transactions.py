@@ -106,19 +106,18 @@ class Transactions:
         await self._engine.dispose()
 
     async def _begin_immediate(self, connection: aiosqlite.Connection) -> None:
-        if pause := self._streak.pause(time.monotonic()):
-            await asyncio.sleep(pause)
         patience = Patience(self._busy_timeout)
         while True:
+            if pause := self._streak.pause(time.monotonic()):
+                await asyncio.sleep(pause)
             try:
                 await connection.execute_fetchall(BEGIN)
             except sqlite3.Error as error:
                 pause = patience.after(error)
             else:
+                self._streak.take(time.monotonic())
                 return
             await asyncio.sleep(pause)
-            # Whoever has the lock meanwhile ends our streak.
-            self._streak.begin(time.monotonic())
 
     def _on_invalidate(self, dbapi: object, record: ConnectionPoolEntry, error: object) -> None:  # noqa: ARG002
         """SQLAlchemy gives up a connection whose statement was cancelled."""
@@ -143,7 +142,7 @@ class Transactions:
                 await connection.invalidate()
             raise
         finally:
-            self._streak.end_group(time.monotonic())
+            self._streak.give(time.monotonic())
             await connection.close()
 
     async def _roll_back(self, connection: AsyncConnection, own: aiosqlite.Connection) -> None:
@@ -159,7 +158,7 @@ class Transactions:
             if in_transaction(own):
                 raise refused(self._path, error) from error
         finally:
-            self._streak.end_group(time.monotonic())
+            self._streak.give(time.monotonic())
             await connection.close()
 
 

@@ -220,7 +220,7 @@ class Runner(Driver):
         """Run as many calls as fit into one group; return those that did not."""
         self._give_way()
         ended, rest = self._attempt(calls)
-        self._streak.end_group(time.monotonic())
+        self._streak.give(time.monotonic())
         if ended:
             self._post(_deliver, ended)
         return rest
@@ -239,8 +239,6 @@ class Runner(Driver):
                 if late:
                     return late, [call for call in calls if call.error is None]
                 time.sleep(retry_pause())
-                # Others had the lock meanwhile: whoever waited has not had its streak yet.
-                self._streak.begin(time.monotonic())
             except _StatementError as error:
                 if len(calls) > 1:
                     self._one_by_one(calls)
@@ -260,7 +258,7 @@ class Runner(Driver):
 
     def _one_by_one(self, calls: list[_Call]) -> None:
         """Each as a group of its own, with the lock left to others between them as ever."""
-        self._streak.end_group(time.monotonic())
+        self._streak.give(time.monotonic())
         for call in calls:
             self._run_group([call])
 
@@ -272,6 +270,7 @@ class Runner(Driver):
             self._connection.execute(self._begin)
         except Exception as error:
             raise self._failure(error) from error
+        self._streak.take(time.monotonic())
         return self._connection
 
     def _execute(

@@ -16,35 +16,55 @@ Whoever waits asks at random, twenty times and more in a streak: that it never h
 once in a few hundred streaks, and the next one comes.
 """
 
+PAUSE_SECONDS: Final = RETRY_SECONDS[1]
+"""Within that everybody who waits asks for the lock."""
+
 
 class Streak:
     """Groups of work that follow each other closely, and the gaps between them.
 
-    All times are seconds of one monotonic clock.
+    The threads of one process may share it: they wait together, or one would take the lock in
+    the pause of another. All times are seconds of one monotonic clock.
     """
 
     def __init__(self) -> None:
         self._began = 0.0
-        self._ended = 0.0
+        self._given = 0.0
         self._free = 0.0
-
-    def begin(self, now: float) -> None:
-        """Others had the lock just now."""
-        self._began = now
-        self._free = 0.0
-
-    def end_group(self, now: float) -> None:
-        """The lock is free again."""
-        self._ended = now
+        self._surely = True
+        self._owed = False
+        self._until = 0.0
 
     def pause(self, now: float) -> float:
-        """For how long to leave the lock alone now, before the next group."""
-        gap = now - self._ended
-        self._free += gap
+        """For how long to leave the lock alone; to be asked before each try to get it."""
+        if self._owed and not self._surely and now - self._given <= STREAK_SECONDS:
+            self._surely = True
+            self._until = now + PAUSE_SECONDS
+        return max(self._until - now, 0.0)
+
+    def take(self, now: float) -> None:
+        """The lock is ours."""
+        gap = now - self._given
+        if gap > PAUSE_SECONDS and (self._surely or gap > STREAK_SECONDS):
+            self._begin(now)
+        elif self._surely:
+            self._free += gap
+        self._owed = False
+
+    def give(self, now: float, *, surely: bool = True) -> None:
+        """The lock is free; or, if that is not sure, it will be as soon as a COMMIT is through.
+
+        To be told again when it is sure. If that never comes, what follows is no gap.
+        """
+        self._given = now
+        self._surely = surely
         long = now - self._began
-        if gap <= RETRY_SECONDS[1] and long <= STREAK_SECONDS:
-            return 0.0
-        enough = gap > RETRY_SECONDS[1] or self._free >= FREE_SHARE * long
-        pause = 0.0 if enough else RETRY_SECONDS[1]
-        self.begin(now + pause)
-        return pause
+        if long > STREAK_SECONDS:
+            self._owed = self._owed or self._free < FREE_SHARE * long
+            self._begin(now)
+        if self._owed and surely:
+            self._until = now + PAUSE_SECONDS
+
+    def _begin(self, now: float) -> None:
+        self._began = now
+        self._free = 0.0

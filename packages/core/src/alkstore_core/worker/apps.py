@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from alkstore_core.worker.checks import checked_middlewares
+from alkstore_core.worker.checks import check_options, checked_middlewares
 from alkstore_core.worker.consumers import Consumer
 from alkstore_core.worker.logs import event
 from alkstore_core.worker.running import run
 from alkstore_core.worker.workers import OutboxWorker, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
     from alkstore_core.jobs import JobHandle
@@ -162,6 +163,7 @@ class App:
 
         """
         default = self._concurrency if concurrency is None else concurrency
+        check_options(concurrency=default)
         chosen = self._chosen(queue=queues, outbox=outboxes, consumer=consumers)
         return [make(store, default) for key, make in self._makers.items() if key[:2] in chosen]
 
@@ -252,10 +254,14 @@ class App:
         return register
 
 
-def _listed(kind: str, names: Iterable[str]) -> Iterable[str]:
-    if isinstance(names, str):
-        raise TypeError(f"the names of {kind} handlers come as a list: [{names!r}]")
-    return names
+def _listed(kind: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise TypeError(f"the names of {kind} handlers come as a list, not as {names!r}")
+    found = list(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name of a {kind}")
+    return found
 
 
 def _told(handled: Iterable[tuple[str, str]]) -> str:
